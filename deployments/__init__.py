@@ -1,0 +1,1 @@
+"""Ray Serve deployments, HTTP, models and index engines around the pipeline."""

@@ -1,0 +1,37 @@
+"""Limits that the configuration sets; each is named in the error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deployments.api.native import DocumentIn
+from deployments.config import LimitsArgs
+from pipeline.errors import InvalidInput, PayloadTooLarge
+
+
+def check_query(query: str, limits: LimitsArgs) -> None:
+    if len(query) > limits.query_chars:
+        raise InvalidInput(f"must have at most {limits.query_chars} characters", "query")
+
+
+def check_rerank(documents: Sequence[str], limits: LimitsArgs) -> None:
+    check_count(len(documents), limits)
+    for index, text in enumerate(documents):
+        check_text(text, f"documents[{index}]", limits)
+
+
+def check_documents(documents: Sequence[DocumentIn], limits: LimitsArgs) -> None:
+    check_count(len(documents), limits)
+    for index, document in enumerate(documents):
+        check_text(document.text or "", f"documents[{index}].text", limits)
+        check_text("".join(document.chunks or ()), f"documents[{index}].chunks", limits)
+
+
+def check_count(count: int, limits: LimitsArgs) -> None:
+    if count > limits.documents:
+        raise PayloadTooLarge(f"must hold at most {limits.documents} documents", "documents")
+
+
+def check_text(text: str, param: str, limits: LimitsArgs) -> None:
+    if len(text.encode("utf-8", "surrogatepass")) > limits.text_bytes:
+        raise PayloadTooLarge(f"must have at most {limits.text_bytes} bytes", param)

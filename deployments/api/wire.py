@@ -1,0 +1,100 @@
+"""What all wire models share: strictness, and JSON values that can be stored and sent back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+from pipeline.stamps import RESERVED_KEYS
+
+MAX_DEPTH = 64
+INT64 = 2**63
+SHOWN_NAME = 64
+
+
+class Wire(BaseModel):
+    """Strict types, no NaN; an unknown field is refused with the nearest known name."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_fields(cls, values: Any) -> Any:
+        if isinstance(values, Mapping):
+            for name in values:
+                if name not in cls.model_fields:
+                    raise unknown_field(str(name), list(cls.model_fields))
+        return values
+
+
+def unknown_field(name: str, known: list[str]) -> PydanticCustomError:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known fields: {', '.join(known)}"
+    shown = printable(name)
+    return PydanticCustomError(
+        "unknown_field", "unknown field; {hint}", {"hint": hint, "path": [shown]}
+    )
+
+
+def printable(name: str) -> str:
+    """A field's name as it may stand in a message: short, and without control characters."""
+    return "".join(c if c.isprintable() else "?" for c in name[:SHOWN_NAME])
+
+
+def not_blank(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
+        raise PydanticCustomError("blank", "must not be blank")
+    return value
+
+
+def storable(value: Any) -> Any:
+    """Refuse JSON that cannot be kept: too deep, numbers beyond int64, lone surrogates."""
+    check_json(value, 1, ())
+    return value
+
+
+def user_metadata(value: Any) -> Any:
+    """Refuse reserved keys too: a document must not bring its own scores."""
+    if isinstance(value, Mapping):
+        for key in value:
+            if key in RESERVED_KEYS:
+                raise PydanticCustomError("reserved", "this key is reserved", {"path": [key]})
+    return storable(value)
+
+
+def check_json(value: Any, depth: int, path: tuple[str | int, ...]) -> None:
+    if depth > MAX_DEPTH:
+        raise PydanticCustomError("too_deep", f"nesting exceeds {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            check_text(key, path)
+            check_json(item, depth + 1, (*path, printable(key)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            check_json(item, depth + 1, (*path, index))
+    elif isinstance(value, str):
+        check_text(value, path)
+    elif isinstance(value, float) and not -1.8e308 < value < 1.8e308:
+        raise refused("numbers must be finite", path)
+    elif isinstance(value, int) and not -INT64 <= value < INT64:
+        raise refused("integers must fit 64 bits", path)
+
+
+def check_text(text: str, path: tuple[str | int, ...]) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise refused("text must be valid Unicode", path) from None
+
+
+def refused(message: str, path: tuple[str | int, ...]) -> PydanticCustomError:
+    return PydanticCustomError("not_storable", message, {"path": list(path)})
+
+
+Metadata = Annotated[dict[str, Any], BeforeValidator(user_metadata)]
+Json = Annotated[dict[str, Any], BeforeValidator(storable)]
+NotBlank = BeforeValidator(not_blank)

@@ -1,0 +1,31 @@
+"""Cutting documents into chunks at semantic boundaries, sized in tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Protocol
+
+from semantic_text_splitter import TextSplitter
+
+from deployments.config import ChunkingArgs
+from pipeline.context import CHARACTERS_PER_TOKEN
+
+
+class Chunker(Protocol):
+    def chunks(self, text: str) -> list[str]: ...
+
+
+def make_chunker(args: ChunkingArgs, tokenizer_json: Path | None) -> Chunker:
+    """Cut at `max_tokens` of this tokenizer; without one, at four characters a token."""
+    if tokenizer_json is None:
+        return TextSplitter(
+            args.max_tokens * CHARACTERS_PER_TOKEN,
+            overlap=args.overlap_tokens * CHARACTERS_PER_TOKEN,
+        )
+    # A tokenizer file's own padding would make every piece look as long as the window.
+    tokenizer = json.loads(tokenizer_json.read_text("utf-8"))
+    tokenizer["padding"] = tokenizer["truncation"] = None
+    return TextSplitter.from_huggingface_tokenizer_str(
+        json.dumps(tokenizer), args.max_tokens, overlap=args.overlap_tokens
+    )

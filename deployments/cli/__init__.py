@@ -1,0 +1,1 @@
+"""The `onepass` command: models on this machine, everything else over HTTP."""

@@ -1,0 +1,63 @@
+"""A small client of the HTTP API, whose errors are one line for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+
+# An ingest of long documents embeds for minutes on a small machine.
+TIMEOUT_S = 600.0
+
+
+class ClientError(Exception):
+    """The server could not be reached, or refused; the message says which and why."""
+
+
+class Client:
+    """Talks to one server; use it as a context manager."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._http = httpx.Client(base_url=self.url, timeout=httpx.Timeout(TIMEOUT_S, connect=5.0))
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def search(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return self._send("POST", "/v1/search", request)
+
+    def put(self, corpus: str, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Store documents; one result each, in order."""
+        path = f"/v1/corpora/{corpus}/documents"
+        results: list[dict[str, Any]] = self._send("PUT", path, {"documents": documents})[
+            "documents"
+        ]
+        return results
+
+    def purge(self, before: str, dry_run: bool) -> dict[str, Any]:
+        return self._send("POST", "/v1/admin/purge", {"before": before, "dry_run": dry_run})
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            response = self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise ClientError(f"no answer from {self.url}: {error}") from None
+        if response.is_error:
+            raise ClientError(describe(response))
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+def describe(response: httpx.Response) -> str:
+    """Put an error answer into one line; what stands in front of the server may send no JSON."""
+    try:
+        error = response.json()["error"]
+        field = f"{error['param']}: " if error.get("param") else ""
+        return f"{response.status_code} {field}{error['message']}"
+    except (ValueError, KeyError, TypeError):
+        return f"{response.status_code} {response.reason_phrase}"

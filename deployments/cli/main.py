@@ -1,0 +1,141 @@
+"""The commands. Each is a thin shell around a function elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from deployments.cli.client import Client, ClientError
+from deployments.cli.ingesting import Report, ingest_files
+from deployments.cli.models import models
+from deployments.cli.readers import find_files
+
+app = typer.Typer(
+    help="Retrieve, correct, rerank.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+app.add_typer(models, name="models")
+console = Console()
+errors = Console(stderr=True)
+
+Url = Annotated[str, typer.Option(envvar="ONEPASS_URL", help="where the application listens")]
+Corpus = Annotated[str, typer.Option(help="the corpus")]
+DEFAULT_URL = "http://127.0.0.1:8000"
+SNIPPET = 160
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="files or folders: .txt, .md, .jsonl")],
+    corpus: Corpus = "default",
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Store files in a corpus. Run it again after a stop or an edit: unchanged ones are skipped."""
+    absent = [str(path) for path in paths if not path.exists()]
+    if absent:
+        stop(f"no such file or folder: {', '.join(absent)}")
+    files = find_files(paths)
+    report = Report()
+    with Client(url) as client, Progress(console=errors) as progress:
+        bar = progress.add_task("ingesting", total=len(files))
+        for done in guarded(ingest_files(client, corpus, files, report)):
+            progress.advance(bar, done)
+    for problem in report.problems:
+        errors.print(problem, style="red", markup=False)
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(report.counts.items()))
+    console.print(f"{corpus}: {counts or 'nothing to ingest'}", markup=False)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="a question or keywords")],
+    corpus: Corpus = "default",
+    k: Annotated[int, typer.Option("--k", "-k", help="hits to show")] = 5,
+    correct: Annotated[bool | None, typer.Option("--correct/--no-correct")] = None,
+    rerank: Annotated[bool | None, typer.Option("--rerank/--no-rerank")] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Ask, and show how ranks moved, the grades, scores and a snippet of each hit."""
+    request: dict[str, Any] = {"query": query, "corpus": corpus, "final_top_k": k}
+    request |= {"include_trace": True, "include_context": False}
+    request |= {} if correct is None else {"corrective": correct}
+    request |= {} if rerank is None else {"rerank": rerank}
+    with Client(url) as client:
+        answer = guard(lambda: client.search(request))
+    console.print(hit_table(answer))
+    degraded = f" · degraded: {', '.join(answer['degraded'])}" if answer["degraded"] else ""
+    console.print(
+        f"verdict {answer['verdict']} · {answer['forward_passes']} forward passes · "
+        f"{answer['timings_ms']['total']:.0f} ms · {answer['retrieval_id']}{degraded}",
+        markup=False,
+    )
+
+
+def hit_table(answer: dict[str, Any]) -> Table:
+    """One row a hit; `from` is its rank before correction and reranking."""
+    before = {hit["id"]: hit["rank"] for hit in answer["trace"]["retrieved_hits"]}
+    table = Table(box=None, pad_edge=False)
+    for column in ("rank", "from", "grade", "score", "document", "text"):
+        table.add_column(column, justify="right" if column in ("rank", "from") else "left")
+    for hit in answer["hits"]:
+        table.add_row(
+            str(hit["rank"]),
+            movement(before.get(hit["id"]), hit["rank"]),
+            hit["grade"] or "-",
+            f"{hit['score']:.3f} {hit['score_kind']}",
+            escape(hit["document_id"]),
+            escape(" ".join(hit["text"].split())[:SNIPPET]),
+        )
+    return table
+
+
+def movement(old: int | None, new: int) -> str:
+    """Say where a hit came from; one that a continuation brought is new."""
+    if old is None:
+        return "new"
+    return f"{old} " + ("↑" if new < old else "↓" if new > old else "=")
+
+
+@app.command()
+def purge(
+    before: Annotated[str, typer.Option(help="RFC 3339 time with a zone, or a date (UTC)")],
+    dry_run: Annotated[bool, typer.Option(help="only count")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Delete tracked retrievals older than a time, with their hits and feedback."""
+    moment = before if "T" in before else f"{before}T00:00:00Z"
+    with Client(url) as client:
+        answer = guard(lambda: client.purge(moment, dry_run))
+    counts = ", ".join(f"{count} {what}" for what, count in answer["deleted"].items())
+    console.print(f"{'would delete' if dry_run else 'deleted'}: {counts}")
+
+
+def guard(work: Any) -> Any:
+    """Run `work`; a client error becomes one line and exit status 1."""
+    try:
+        return work()
+    except ClientError as error:
+        stop(str(error))
+
+
+def guarded(steps: Any) -> Any:
+    try:
+        yield from steps
+    except ClientError as error:
+        stop(str(error))
+
+
+def stop(message: str) -> None:
+    errors.print(message, style="red", markup=False)
+    raise typer.Exit(1)
+
+
+def main() -> None:
+    app()

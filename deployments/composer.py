@@ -1,0 +1,176 @@
+"""The Composer deployment: hands the other deployments to the pipeline as plain callables."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from pydantic import ValidationError
+
+from deployments.answers import retrieval_record, search_answer
+from deployments.config import AppArgs, ConfigError, SearchArgs, check_scorer, one_line
+from deployments.handles import Handle, call
+from deployments.legs import LegRequest, Legs
+from deployments.outbox import Outbox
+from deployments.planning import plan_search
+from deployments.ranking import RerankAnswer, rerank_texts
+from deployments.scoring import RemoteScorer
+from pipeline.chain import SearchPlan, SearchResult, Stopwatch, search
+from pipeline.documents import CorpusKey
+from pipeline.errors import (
+    DeadlineExceeded,
+    InvalidInput,
+    OnepassError,
+)
+from pipeline.scoring import Score
+from tracker.ids import new_retrieval_id
+from tracker.records import RetrievalRecord
+
+logger = logging.getLogger(__name__)
+
+RECORD_TIMEOUT_S = 10.0
+FLUSH_S = 3.0
+
+
+class Composer:
+    """Runs searches. Thresholds and switches come from `user_config` without a restart."""
+
+    def __init__(
+        self,
+        args: AppArgs,
+        retrieval: Handle,
+        embedder: Handle | None,
+        scorer: Handle | None,
+        recorder: Handle,
+    ) -> None:
+        self.args = args
+        self.defaults = args.search
+        self.retrieval = retrieval
+        self.embedder = embedder
+        self.scorer = (
+            RemoteScorer(scorer, args.scorer.timeout_ms) if scorer and args.scorer else None
+        )
+        self.recorder = recorder
+        self.outbox = Outbox(self._send_records, args.tracker.outbox_size)
+        self.outbox.start()
+        self.searches = self.degraded_searches = self.pairs_reused = 0
+
+    def reconfigure(self, user_config: Mapping[str, Any]) -> None:
+        """Take new search options; a wrong one is refused in one line and nothing changes."""
+        options = merged(self.args.search.model_dump(), user_config)
+        try:
+            defaults = SearchArgs.model_validate(options)
+        except ValidationError as error:
+            raise ConfigError(one_line(error)) from None
+        check_scorer(defaults, self.scorer is not None)
+        self.defaults = defaults
+
+    async def search(
+        self, tenant: str, request: Mapping[str, Any], remaining_ms: float
+    ) -> dict[str, Any]:
+        """Answer a search request that the ingress has validated."""
+        deadline = time.monotonic() + remaining_ms / 1e3
+        plan = plan_search(self.defaults, request, has_scorer=self.scorer is not None)
+        retrieval_id, retrieved_at = new_retrieval_id(), datetime.now(timezone.utc)
+        corpus = CorpusKey(tenant, request["corpus"])
+        legs = Legs(
+            self.retrieval,
+            self.embedder,
+            LegRequest(corpus, plan.query, request.get("filter"), deadline),
+            self.args.index.leg_timeout_ms,
+        )
+        score = self.scorer.bound(tenant, deadline) if self.scorer else None
+        try:
+            result = await asyncio.wait_for(
+                run_search(plan, legs, score), deadline - time.monotonic()
+            )
+        except asyncio.TimeoutError:
+            raise DeadlineExceeded("the search did not finish in time") from None
+        record = retrieval_record(
+            result,
+            retrieval_id=retrieval_id,
+            tenant=tenant,
+            corpus=corpus.name,
+            query=plan.query,
+            retrieved_at=retrieved_at,
+        )
+        degraded = result.degraded + (() if await self._record(record) else ("tracking",))
+        self._count(result, degraded)
+        return search_answer(
+            result,
+            retrieval_id=retrieval_id,
+            query=plan.query,
+            corpus=corpus.name,
+            degraded=degraded,
+        )
+
+    async def rerank(
+        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+    ) -> RerankAnswer:
+        """Rank texts for a query: what the rerank dialects put on the wire."""
+        if self.scorer is None:
+            raise InvalidInput("reranking needs a scorer, and none is configured")
+        deadline = time.monotonic() + remaining_ms / 1e3
+        return await rerank_texts(query, documents, self.scorer.bound(tenant, deadline))
+
+    async def _record(self, record: RetrievalRecord) -> bool:
+        """Hand the record over; waits for its commit only if tracking is to be durable."""
+        if self.args.tracker.durability == "async":
+            return self.outbox.put(record)
+        try:
+            await self._send_records([record])
+        except OnepassError as error:
+            logger.warning("a retrieval was not recorded: %s", error)
+            return False
+        return True
+
+    async def _send_records(self, records: Sequence[RetrievalRecord]) -> None:
+        await call(self.recorder, "record", list(records), timeout_s=RECORD_TIMEOUT_S, retry=True)
+
+    def _count(self, result: SearchResult, degraded: tuple[str, ...]) -> None:
+        self.searches += 1
+        self.pairs_reused += result.tally.reused
+        if degraded:
+            self.degraded_searches += 1
+            logger.warning("search degraded: %s", ", ".join(degraded))
+
+    async def ping(self) -> bool:
+        return True
+
+    async def status(self) -> dict[str, Any]:
+        return {
+            "searches": self.searches,
+            "degraded_searches": self.degraded_searches,
+            "pairs_reused": self.pairs_reused,
+            "records_waiting": len(self.outbox),
+            "records_sent": self.outbox.sent,
+            "records_dropped": self.outbox.dropped,
+            "scorer_down": self.scorer.breaker.is_open if self.scorer else None,
+            "search": self.defaults.model_dump(),
+        }
+
+    async def __del__(self) -> None:
+        await self.outbox.close(FLUSH_S)
+        if self.scorer:
+            await self.scorer.breaker.close()
+
+
+async def run_search(plan: SearchPlan, legs: Legs, score: Score | None) -> SearchResult:
+    watch = Stopwatch()
+    await legs.embed()
+    watch.lap("embed")
+    return await search(plan, legs.retrieve, score, watch)
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `changes` laid over it, objects merged key by key."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return result

@@ -1,0 +1,70 @@
+"""The Embedder deployment: one dense encoder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.config import EmbedderArgs
+from deployments.inference.dense_encoder import DenseEncoder
+from deployments.inference.sessions import threads_for
+from deployments.inference.settings import resolve_model
+
+# Documents are embedded in slices this small so that a query never waits for a whole ingest.
+SLICE = 8
+
+
+class Embedder:
+    """Turns texts into normalised vectors of shape (n, dimension), float32."""
+
+    def __init__(self, args: EmbedderArgs) -> None:
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        self.encoder = load_encoder(args)
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
+        self.texts_embedded = 0
+
+    async def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
+        loop = asyncio.get_running_loop()
+        self.texts_embedded += len(queries)
+        return await loop.run_in_executor(self.thread, self.encoder.encode_queries, queries)
+
+    async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts in slices, sorted by length so that a slice pads little."""
+        loop = asyncio.get_running_loop()
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        vectors = np.zeros((len(texts), self.encoder.dimension), np.float32)
+        for start in range(0, len(order), SLICE):
+            rows = order[start : start + SLICE]
+            vectors[rows] = await loop.run_in_executor(
+                self.thread, self.encoder.encode_documents, [texts[i] for i in rows]
+            )
+        self.texts_embedded += len(texts)
+        return vectors
+
+    async def describe(self) -> dict[str, Any]:
+        return {"model": self.encoder.fingerprint, "dimension": self.encoder.dimension}
+
+    async def ping(self) -> str:
+        return self.encoder.fingerprint
+
+    async def status(self) -> dict[str, Any]:
+        return {
+            "model": self.encoder.fingerprint,
+            "provider": self.encoder.provider,
+            "texts_embedded": self.texts_embedded,
+        }
+
+
+def load_encoder(args: EmbedderArgs) -> DenseEncoder:
+    return DenseEncoder.load(
+        resolve_model(args.model),
+        provider=args.provider,
+        threads=args.threads if args.threads != "auto" else threads_for(args.num_cpus),
+        allow_cpu_fallback=args.allow_cpu_fallback,
+    )

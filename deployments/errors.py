@@ -1,0 +1,92 @@
+"""The one place where errors become HTTP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from pipeline.errors import OnepassError
+
+logger = logging.getLogger(__name__)
+
+HTTP_TYPES = {404: "not_found", 405: "method_not_allowed", 400: "malformed_request"}
+
+
+def install(app: FastAPI) -> None:
+    """Register the handlers; what none of them foresees, the middleware answers."""
+    app.add_exception_handler(OnepassError, on_known)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http)
+
+
+def error_response(
+    request_id: str | None,
+    status: int,
+    type_: str,
+    message: str,
+    param: str | None = None,
+    retry_after_s: int | None = None,
+) -> JSONResponse:
+    """Return the error body of the native API; it never holds a value of the request."""
+    error = {"type": type_, "message": message, "param": param, "request_id": request_id}
+    headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    return JSONResponse({"error": error}, status, headers=headers)
+
+
+def of_error(request_id: str | None, error: OnepassError) -> JSONResponse:
+    return error_response(
+        request_id, error.status, error.type, error.message, error.param, error.retry_after_s
+    )
+
+
+def unforeseen(request_id: str | None) -> JSONResponse:
+    """Return the answer to an error of ours: a 500 without details."""
+    return error_response(request_id, 500, "internal", "internal error")
+
+
+async def on_known(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, OnepassError)
+    if error.status >= 500:
+        logger.warning("%s %s: %s", request.method, request.url.path, error)
+    return of_error(request_id_of(request), error)
+
+
+async def on_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return error_response(
+            request_id_of(request), 400, "malformed_request", "the body is not valid JSON", "body"
+        )
+    param = path_of([*first["loc"], *first.get("ctx", {}).get("path", ())])
+    return error_response(request_id_of(request), 422, "invalid_input", first["msg"], param)
+
+
+async def on_http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    type_ = HTTP_TYPES.get(error.status_code, "http_error")
+    return error_response(request_id_of(request), error.status_code, type_, str(error.detail))
+
+
+def request_id_of(request: Request) -> str | None:
+    value: str | None = request.scope.get("state", {}).get("request_id")
+    return value
+
+
+def path_of(location: Sequence[Any]) -> str:
+    """Write a location as documents[3].metadata; the body itself and union tags are left out."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part in ("body", "path", "query", "header") and not path:
+            continue
+        elif not part.startswith("~"):
+            path += f".{part}" if path else part
+    return path or "body"

@@ -1,0 +1,190 @@
+"""What the HTTP routes call: the other deployments behind their handles."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from deployments.handles import Handle, broadcast, call
+from deployments.ranking import RerankAnswer
+from pipeline.documents import CorpusKey, Document
+from pipeline.errors import OnepassError
+from tracker.records import PurgeCounts
+
+logger = logging.getLogger(__name__)
+
+# The inner side answers for its own deadline; this is how much later the ingress gives up.
+GRACE_S = 1.0
+WRITE_TIMEOUT_S = 600.0
+TRACKER_TIMEOUT_S = 10.0
+PING_TIMEOUT_S = 1.0
+STATUS_TIMEOUT_S = 5.0
+
+
+class Gateway(Protocol):
+    """What the routes need; `remaining_ms` is the time that the request has left."""
+
+    async def search(
+        self, tenant: str, request: Mapping[str, Any], remaining_ms: float
+    ) -> dict[str, Any]: ...
+
+    async def rerank(
+        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+    ) -> RerankAnswer: ...
+
+    async def put(
+        self, corpus: CorpusKey, documents: Sequence[Document]
+    ) -> list[dict[str, Any]]: ...
+
+    async def delete(self, corpus: CorpusKey, document_id: str) -> int: ...
+
+    async def feedback(
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: str
+    ) -> None: ...
+
+    async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]: ...
+
+    async def status(self) -> dict[str, Any]: ...
+
+    async def readiness(self) -> tuple[bool, list[str]]: ...
+
+
+class ServeGateway:
+    """The Gateway of the running application. `parts` maps a deployment's name to its handle."""
+
+    def __init__(self, parts: Mapping[str, Handle]) -> None:
+        self.parts = parts
+        self.was_ready = False
+
+    async def search(
+        self, tenant: str, request: Mapping[str, Any], remaining_ms: float
+    ) -> dict[str, Any]:
+        answer: dict[str, Any] = await call(
+            self.parts["Composer"],
+            "search",
+            tenant,
+            request,
+            remaining_ms,
+            timeout_s=remaining_ms / 1e3 + GRACE_S,
+            retry=True,
+        )
+        return answer
+
+    async def rerank(
+        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+    ) -> RerankAnswer:
+        answer: RerankAnswer = await call(
+            self.parts["Composer"],
+            "rerank",
+            tenant,
+            query,
+            list(documents),
+            remaining_ms,
+            timeout_s=remaining_ms / 1e3 + GRACE_S,
+            retry=True,
+            size=sum(map(len, documents)) * 2,
+        )
+        return answer
+
+    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = await call(
+            self.parts["Indexer"],
+            "put",
+            corpus,
+            list(documents),
+            timeout_s=WRITE_TIMEOUT_S,
+            retry=True,
+            size=sum(len(document.text) for document in documents) * 2,
+        )
+        return results
+
+    async def delete(self, corpus: CorpusKey, document_id: str) -> int:
+        deleted: int = await call(
+            self.parts["Indexer"], "delete", corpus, [document_id], timeout_s=WRITE_TIMEOUT_S
+        )
+        return deleted
+
+    async def feedback(
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: str
+    ) -> None:
+        await call(
+            self.parts["Recorder"],
+            "feedback",
+            tenant,
+            retrieval_id,
+            document_id,
+            outcome,
+            timeout_s=TRACKER_TIMEOUT_S,
+            retry=True,
+        )
+
+    async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]:
+        counts: PurgeCounts = await call(
+            self.parts["Recorder"], "purge", before, dry_run, timeout_s=WRITE_TIMEOUT_S
+        )
+        return dataclasses.asdict(counts)
+
+    async def readiness(self) -> tuple[bool, list[str]]:
+        """Return whether every part has been up at once since the start, and which are down."""
+        names = list(self.parts)
+        alive = await asyncio.gather(*(self._ping(self.parts[name]) for name in names))
+        down = [name for name, up in zip(names, alive, strict=True) if not up]
+        self.was_ready = self.was_ready or not down
+        return self.was_ready, down
+
+    async def _ping(self, handle: Handle) -> bool:
+        try:
+            await call(handle, "ping", timeout_s=PING_TIMEOUT_S)
+        except OnepassError:
+            return False
+        return True
+
+    async def status(self) -> dict[str, Any]:
+        """Sum the counters over replicas; a part that does not answer is named."""
+        names = list(self.parts)
+        answers = await asyncio.gather(*(self._statuses(self.parts[name]) for name in names))
+        by_name = dict(zip(names, answers, strict=True))
+        missing = [name for name, replicas in by_name.items() if not replicas]
+        return {
+            "version": version("onepass"),
+            "missing": missing,
+            "counters": counters_of(by_name),
+            "deployments": by_name,
+            "tracker": next(iter(by_name.get("Recorder", [])), None),
+        }
+
+    async def _statuses(self, handle: Handle) -> list[dict[str, Any]]:
+        try:
+            replies = await broadcast(handle, "status", STATUS_TIMEOUT_S)
+        except (asyncio.TimeoutError, OnepassError) as error:
+            logger.warning("%s gave no status: %s", handle.deployment_name, error)
+            return []
+        return [reply for reply in replies if isinstance(reply, dict)]
+
+
+def counters_of(by_name: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Sum what the Scorer and Composer replicas counted."""
+    scorers = [status["counters"] for status in by_name.get("Scorer", [])]
+    composers = by_name.get("Composer", [])
+
+    def total(rows: Sequence[Mapping[str, Any]], name: str) -> int:
+        return sum(row[name] for row in rows)
+
+    tokens, padded = total(scorers, "tokens"), total(scorers, "padded_tokens")
+    return {
+        "searches": total(composers, "searches"),
+        "degraded_searches": total(composers, "degraded_searches"),
+        "pairs_requested": total(scorers, "pairs_requested"),
+        "pairs_scored": total(scorers, "pairs_scored"),
+        "pairs_reused": total(composers, "pairs_reused"),
+        "pairs_cached": total(scorers, "pairs_cached"),
+        "pairs_shared": total(scorers, "pairs_shared"),
+        "pairs_failed": total(scorers, "pairs_failed"),
+        "padding_ratio": round(1 - tokens / padded, 4) if padded else None,
+        "records_dropped": total(composers, "records_dropped"),
+    }

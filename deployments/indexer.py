@@ -1,0 +1,174 @@
+"""The Indexer deployment: the one writer of the index."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.chunking import make_chunker
+from deployments.config import ChunkingArgs, IndexArgs
+from deployments.handles import Handle, call
+from deployments.index import open_store
+from deployments.inference.settings import resolve_model
+from deployments.stores.protocol import IndexedChunk
+from pipeline.documents import Chunk, CorpusKey, Document, chunk_id
+from pipeline.errors import NotFound, OnepassError
+from pipeline.stamps import digest
+
+logger = logging.getLogger(__name__)
+
+# One commit and one embedding call hold at most this many chunks: memory stays bounded.
+CHUNKS_A_COMMIT = 256
+EMBED_TIMEOUT_S = 300.0
+TRACKER_TIMEOUT_S = 2.0
+
+
+class Indexer:
+    """Chunk, embed, upsert, commit, answer. What it acknowledges, every later search sees."""
+
+    async def __init__(  # type: ignore[misc]  # Serve awaits it
+        self,
+        index: IndexArgs,
+        chunking: ChunkingArgs,
+        tokenizer_model: str | None,
+        embedder: Handle | None,
+        recorder: Handle,
+    ) -> None:
+        self.embedder = embedder
+        self.recorder = recorder
+        described: Mapping[str, Any] = (
+            await call(embedder, "describe", timeout_s=EMBED_TIMEOUT_S) if embedder else {}
+        )
+        self.store = open_store(index, dimension=described.get("dimension"), read_only=False)
+        folder = (
+            await asyncio.to_thread(resolve_model, tokenizer_model) if tokenizer_model else None
+        )
+        self.chunker = make_chunker(chunking, folder / "tokenizer.json" if folder else None)
+        # A document is unchanged only if it would be indexed the same way again.
+        self.recipe = json.dumps([chunking.model_dump(), described.get("model")])
+        self.writing = asyncio.Lock()
+
+    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[dict[str, Any]]:
+        """Upsert documents; one result each, in order: stored, unchanged or failed."""
+        stored = await self._digests(corpus, [document.id for document in documents])
+        digests = {document.id: self._digest(document) for document in documents}
+        changed = [d for d in documents if stored.get(d.id) != digests[d.id]]
+        results = {
+            d.id: {"id": d.id, "status": "unchanged", "chunks": None, "error": None}
+            for d in documents
+        }
+        for group in grouped([(d, self._cut(d)) for d in changed]):
+            results.update(await self._write(corpus, group, digests))
+        titles = [(d.id, d.title) for d in changed if results[d.id]["status"] == "stored"]
+        await self._tell_tracker("record_documents", corpus, titles)
+        return [results[document.id] for document in documents]
+
+    async def delete(self, corpus: CorpusKey, document_ids: Sequence[str]) -> int:
+        async with self.writing:
+            deleted = await self.store.delete(corpus, document_ids)
+        await self._tell_tracker("delete_documents", corpus, list(document_ids))
+        return deleted
+
+    async def ping(self) -> bool:
+        return True
+
+    def _digest(self, document: Document) -> str:
+        return digest(self.recipe, json.dumps(asdict(document), sort_keys=True, default=str))
+
+    async def _digests(self, corpus: CorpusKey, ids: Sequence[str]) -> Mapping[str, str]:
+        try:
+            return await self.store.digests(corpus, ids)
+        except NotFound:
+            return {}
+
+    def _cut(self, document: Document) -> list[Chunk]:
+        texts = document.chunks or self.chunker.chunks(document.text)
+        return [
+            Chunk(
+                id=chunk_id(document.id, index),
+                document_id=document.id,
+                chunk_index=index,
+                text=text,
+                title=document.title,
+                source=document.source,
+                metadata=document.metadata,
+            )
+            for index, text in enumerate(texts)
+        ]
+
+    async def _write(
+        self,
+        corpus: CorpusKey,
+        group: Sequence[tuple[Document, list[Chunk]]],
+        digests: Mapping[str, str],
+    ) -> dict[str, dict[str, Any]]:
+        """Embed and commit a group of documents; a failure is theirs alone."""
+        chunks = [chunk for _, document_chunks in group for chunk in document_chunks]
+        error: str | None = None
+        try:
+            vectors = await self._embed([chunk.body for chunk in chunks])
+            rows = [
+                IndexedChunk(chunk, vector, digests[chunk.document_id])
+                for chunk, vector in zip(chunks, vectors, strict=True)
+            ]
+            async with self.writing:
+                await self.store.upsert(corpus, rows)
+        except OnepassError as caught:
+            logger.warning("%d documents were not stored: %s", len(group), caught)
+            error = caught.message
+        return {
+            document.id: {
+                "id": document.id,
+                "status": "failed" if error else "stored",
+                "chunks": None if error else len(document_chunks),
+                "error": error,
+            }
+            for document, document_chunks in group
+        }
+
+    async def _embed(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
+        if self.embedder is None or not texts:
+            return [None] * len(texts)
+        vectors: NDArray[np.float32] = await call(
+            self.embedder,
+            "embed_documents",
+            list(texts),
+            timeout_s=EMBED_TIMEOUT_S,
+            retry=True,
+            size=sum(map(len, texts)) * 2,
+        )
+        return list(vectors)
+
+    async def _tell_tracker(self, method: str, corpus: CorpusKey, what: list[Any]) -> None:
+        """Let the tracker know which documents exist; its failure does not undo a write."""
+        if not what:
+            return
+        at = datetime.now(timezone.utc)
+        try:
+            await call(self.recorder, method, corpus, what, at, timeout_s=TRACKER_TIMEOUT_S)
+        except OnepassError as error:
+            logger.warning("the tracker was not told of %d documents: %s", len(what), error)
+
+
+def grouped(
+    cut: Sequence[tuple[Document, list[Chunk]]],
+) -> Iterator[list[tuple[Document, list[Chunk]]]]:
+    """Yield runs of whole documents of at most CHUNKS_A_COMMIT chunks, or one larger document."""
+    group: list[tuple[Document, list[Chunk]]] = []
+    size = 0
+    for document, chunks in cut:
+        if group and size + len(chunks) > CHUNKS_A_COMMIT:
+            yield group
+            group, size = [], 0
+        group.append((document, chunks))
+        size += len(chunks)
+    if group:
+        yield group

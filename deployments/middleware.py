@@ -1,0 +1,135 @@
+"""What happens around every request: its id, its size, who may ask, how long it took."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+import uuid
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deployments.errors import of_error, unforeseen
+from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge, Unauthorized
+
+logger = logging.getLogger(__name__)
+
+MAX_REQUEST_ID = 128
+
+
+@dataclass
+class RequestFrame:
+    """Sets X-Request-Id and Server-Timing, serves loopback clients only unless told otherwise,
+    and reads the body whole, so that one over the limit is refused before it is parsed."""
+
+    app: ASGIApp
+    body_bytes: int
+    allow_anonymous: bool
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        headers = Headers(scope=scope)
+        request_id = accepted_id(headers.get("x-request-id")) or uuid.uuid4().hex
+        state: MutableMapping[str, Any] = scope.setdefault("state", {})
+        state["request_id"] = request_id
+
+        began = False
+
+        async def send_framed(message: Message) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                total_ms = (time.perf_counter() - started) * 1e3
+                stages = {**state.get("timings_ms", {}), "total": total_ms}
+                framed = MutableHeaders(scope=message)
+                framed["X-Request-Id"] = request_id
+                framed["Server-Timing"] = ", ".join(
+                    f"{stage};dur={ms:.1f}" for stage, ms in stages.items()
+                )
+            await send(message)
+
+        try:
+            self._check_client(scope)
+            check_content_type(scope["method"], headers)
+            body = await read_body(receive, headers, self.body_bytes)
+        except OnepassError as error:
+            await of_error(request_id, error)(scope, receive, send_framed)
+            return
+        try:
+            await self.app(scope, replay(body, receive), send_framed)
+        except Exception:  # the outermost boundary: a 500 without details, and the log has them
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            if began:
+                raise
+            await unforeseen(request_id)(scope, receive, send_framed)
+
+    def _check_client(self, scope: Scope) -> None:
+        client = scope.get("client")
+        if not self.allow_anonymous and not (client and is_loopback(client[0])):
+            raise Unauthorized(
+                "only clients on this machine are served; set auth.allow_anonymous to open"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def accepted_id(value: str | None) -> str | None:
+    """A client's request id, if it is one that may go into a header and a log line."""
+    if value and len(value) <= MAX_REQUEST_ID and value.isascii() and value.isprintable():
+        return value
+    return None
+
+
+def check_content_type(method: str, headers: Headers) -> None:
+    """Bodies are JSON and say so: what a web page can send unasked is never acted upon."""
+    if method not in ("POST", "PUT", "PATCH"):
+        return
+    kind = headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/json":
+        raise InvalidInput("the body must be sent as application/json", "Content-Type")
+
+
+async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
+    """Read the body, also a chunked one without a length; raise PayloadTooLarge over `limit`."""
+    declared = headers.get("content-length", "")
+    too_large = PayloadTooLarge(f"the body exceeds {limit} bytes", "body")
+    if declared.isdigit() and int(declared) > limit:
+        raise too_large
+    chunks: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            break
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise too_large
+        chunks.append(chunk)
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """Give the body to the application once, then what the client does next."""
+    waiting = [body]
+
+    async def receive_again() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return receive_again

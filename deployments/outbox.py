@@ -1,0 +1,79 @@
+"""The outbox: records wait here for the tracker, so that no search ever waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.errors import OnepassError
+from tracker.records import RetrievalRecord
+
+logger = logging.getLogger(__name__)
+
+BATCH = 200
+RETRY_S = 1.0
+
+
+@dataclass
+class Outbox:
+    """A bounded queue with one sender. A record over `size` is dropped and counted."""
+
+    send: Callable[[Sequence[RetrievalRecord]], Awaitable[object]]
+    size: int
+    dropped: int = 0
+    sent: int = 0
+    _waiting: deque[RetrievalRecord] = field(default_factory=deque)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _sender: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def start(self) -> None:
+        self._sender = asyncio.get_running_loop().create_task(self._run())
+
+    def put(self, record: RetrievalRecord) -> bool:
+        """Queue a record; False says that it was dropped."""
+        if len(self._waiting) >= self.size:
+            self.dropped += 1
+            return False
+        self._waiting.append(record)
+        self._wake.set()
+        return True
+
+    async def close(self, timeout_s: float) -> None:
+        """Send what waits, for at most `timeout_s`; what is left counts as dropped."""
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+        try:
+            while self._waiting:
+                await asyncio.wait_for(self._send_batch(), timeout_s)
+        except (OnepassError, asyncio.TimeoutError):
+            logger.warning("%d records were not sent before shutdown", len(self._waiting))
+            self.dropped += len(self._waiting)
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                try:
+                    await self._send_batch()
+                except OnepassError as error:
+                    logger.warning("the tracker does not answer, trying again: %s", error)
+                    await asyncio.sleep(RETRY_S)
+
+    async def _send_batch(self) -> None:
+        """Send the oldest records; they leave the queue only once they are accepted.
+
+        A record sent twice is stored once, so an answer that got lost does no harm.
+        """
+        batch = [self._waiting[i] for i in range(min(BATCH, len(self._waiting)))]
+        await self.send(batch)
+        for _ in batch:
+            self._waiting.popleft()
+        self.sent += len(batch)

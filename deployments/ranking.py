@@ -1,0 +1,52 @@
+"""Ranking plain texts for a query: the one scorer behind every rerank dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.errors import DeadlineExceeded, Unavailable
+from pipeline.hits import Hit
+from pipeline.reranking import RerankPlan, rerank
+from pipeline.scoring import NOT_IN_TIME, Score, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class RankedText:
+    """A text's place in the input, and its score."""
+
+    index: int
+    relevance: float
+    logit: float | None
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RerankAnswer:
+    """Scored texts, best first; `unscored` holds the input places of the others."""
+
+    model: str | None
+    ranked: tuple[RankedText, ...]
+    unscored: tuple[int, ...]
+    tally: Tally
+
+
+async def rerank_texts(query: str, texts: Sequence[str], score: Score) -> RerankAnswer:
+    """Rank `texts`; equal texts share a pass, equal scores keep their input order.
+
+    Raises Unavailable when no text could be scored, DeadlineExceeded when not all could be in
+    time: half a ranking would pass for a whole one.
+    """
+    hits = [Hit(f"{index:06d}", "", index, text) for index, text in enumerate(texts)]
+    ranking = await rerank(query, hits, RerankPlan(), score)
+    if ranking.failure == NOT_IN_TIME:
+        raise DeadlineExceeded("not every document could be scored in time")
+    ranked = tuple(
+        RankedText(int(hit.id), hit.stamp.relevance, hit.stamp.logit, hit.stamp.truncated)
+        for hit in ranking.hits
+        if hit.stamp is not None
+    )
+    if not ranked:
+        raise Unavailable(f"no document could be scored: {ranking.failure}")
+    unscored = tuple(int(hit.id) for hit in ranking.hits if hit.stamp is None)
+    return RerankAnswer(ranking.model, ranked, unscored, ranking.tally)

@@ -1,0 +1,198 @@
+"""The Recorder deployment: the one owner of the tracker's file, and of one writer thread."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+from deployments.config import TrackerArgs, data_folder
+from pipeline.documents import CorpusKey
+from pipeline.errors import InvalidInput, NotFound, OnepassError, Unavailable
+from tracker.ids import created_at
+from tracker.records import Feedback, PurgeCounts, RetentionRun, RetrievalRecord
+from tracker.store import TrackerStore
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+GROUP_RECORDS = 1000
+GROUP_WAIT_S = 0.1
+LOCK_RETRY_S = 60.0
+PURGE_CHUNK = 5000
+# Feedback may overtake its own search's record on the way here; a record this young is waited for.
+YOUNG = timedelta(seconds=5)
+YOUNG_WAIT_S = 2.0
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """Records that wait for the next group commit."""
+
+    records: Sequence[RetrievalRecord]
+    done: asyncio.Future[None]
+
+
+class Recorder:
+    """Writes in groups, answers feedback only after its commit, purges between writes."""
+
+    def __init__(self, args: TrackerArgs) -> None:
+        self.writer = ThreadPoolExecutor(1, thread_name_prefix="tracker-writer")
+        self.readers = ThreadPoolExecutor(2, thread_name_prefix="tracker-reader")
+        path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"
+        self.path = path
+        self.store = self.writer.submit(open_store, path, args).result()
+        self.waiting: list[Waiting] = []
+        self.wake = asyncio.Event()
+        self.recorded = 0
+        self.last_error: str | None = None
+        self.committer = asyncio.get_running_loop().create_task(self._commit_groups())
+
+    async def _write(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.writer, work)
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.readers, work)
+
+    async def record(self, records: Sequence[RetrievalRecord]) -> int:
+        """Store records in the next group; returns after its commit. Repeats are stored once."""
+        waiting = Waiting(records, asyncio.get_running_loop().create_future())
+        self.waiting.append(waiting)
+        self.wake.set()
+        await waiting.done
+        return len(records)
+
+    async def _commit_groups(self) -> None:
+        """Commit what waits as one transaction, at most every GROUP_WAIT_S unless it is full."""
+        while True:
+            await self.wake.wait()
+            self.wake.clear()
+            if sum(len(waiting.records) for waiting in self.waiting) < GROUP_RECORDS:
+                await asyncio.sleep(GROUP_WAIT_S)
+            await self._commit(self._take_group())
+
+    def _take_group(self) -> list[Waiting]:
+        """Take the oldest waiting records, GROUP_RECORDS or a little more."""
+        size, count = 0, 0
+        while count < len(self.waiting) and size < GROUP_RECORDS:
+            size += len(self.waiting[count].records)
+            count += 1
+        group, self.waiting = self.waiting[:count], self.waiting[count:]
+        if self.waiting:
+            self.wake.set()
+        return group
+
+    async def _commit(self, group: Sequence[Waiting]) -> None:
+        records = [record for waiting in group for record in waiting.records]
+        try:
+            stored = await self._write(lambda: self.store.record(records))
+        except OnepassError as error:
+            self.last_error = error.message
+            for waiting in group:
+                if not waiting.done.done():
+                    waiting.done.set_exception(error)
+            return
+        self.recorded += stored
+        for waiting in group:
+            if not waiting.done.done():
+                waiting.done.set_result(None)
+
+    async def feedback(
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: str
+    ) -> None:
+        """Store a judgement durably. Raises NotFound for an unknown retrieval or document."""
+        feedback = Feedback(retrieval_id, document_id, outcome, utc_now())  # type: ignore[arg-type]
+        give_up = time.monotonic() + YOUNG_WAIT_S
+        while True:
+            try:
+                await self._write(lambda: self.store.feedback(tenant, feedback))
+                return
+            except NotFound:
+                born = created_at(retrieval_id)
+                young = born is not None and abs(utc_now() - born) < YOUNG
+                if not young or time.monotonic() > give_up:
+                    raise
+            await asyncio.sleep(0.05)
+
+    async def purge(self, before: datetime, dry_run: bool = False) -> PurgeCounts:
+        """Delete records older than `before`, in chunks between which other writes go on."""
+        if before > utc_now():
+            raise InvalidInput("before must not lie in the future", "before")
+        if dry_run:
+            return await self._read(lambda: self.store.count_older(before))
+        total = PurgeCounts()
+        while True:
+            step = await self._write(lambda: self.store.purge_step(before, PURGE_CHUNK))
+            total = total + step
+            if step == PurgeCounts():
+                break
+        await self._write(self.store.checkpoint)
+        return total
+
+    async def record_run(self, run: RetentionRun) -> None:
+        await self._write(lambda: self.store.record_run(run))
+
+    async def record_documents(
+        self, corpus: CorpusKey, documents: Sequence[tuple[str, str | None]], at: datetime
+    ) -> None:
+        await self._write(
+            lambda: self.store.record_documents(corpus.tenant, corpus.name, documents, at)
+        )
+
+    async def delete_documents(
+        self, corpus: CorpusKey, document_ids: Sequence[str], at: datetime
+    ) -> None:
+        await self._write(
+            lambda: self.store.delete_documents(corpus.tenant, corpus.name, document_ids, at)
+        )
+
+    async def ping(self) -> bool:
+        return True
+
+    async def status(self) -> dict[str, Any]:
+        opened = self.store.opened
+        counts = await self._read(self.store.counts)
+        retention = await self._read(self.store.retention_status)
+        return {
+            "path": str(self.path),
+            "new_file": opened.new_file,
+            "set_aside": list(opened.set_aside),
+            "queue": sum(len(waiting.records) for waiting in self.waiting),
+            "recorded": self.recorded,
+            "last_error": self.last_error,
+            **dataclasses.asdict(counts),
+            "retention": dataclasses.asdict(retention),
+        }
+
+    async def __del__(self) -> None:
+        """Flush what waits, so that a graceful shutdown or a redeploy loses nothing."""
+        self.committer.cancel()
+        await asyncio.gather(self.committer, return_exceptions=True)
+        while self.waiting:
+            await self._commit(self._take_group())
+        await self._write(self.store.close)
+
+
+def open_store(path: Path, args: TrackerArgs) -> TrackerStore:
+    """Open the file; while another process holds it, as its last owner may, try again."""
+    give_up = time.monotonic() + LOCK_RETRY_S
+    while True:
+        try:
+            return TrackerStore.open(path, memory_limit=args.memory_limit, threads=args.threads)
+        except Unavailable as error:
+            logger.warning("the tracker's file does not open: %s", error)
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(1.0)
+
+
+def utc_now() -> datetime:
+    return datetime.now(timezone.utc)

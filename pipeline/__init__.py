@@ -1,0 +1,1 @@
+"""The domain: pure functions over frozen dataclasses; no I/O, no Ray."""

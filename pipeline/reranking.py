@@ -1,0 +1,72 @@
+"""Reranking: sort by the cross-encoder's score, reading stamps before scoring anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.hits import Hit, fusion_order, stable_key, strength_order
+from pipeline.scoring import Score, Tally, stamp_hits
+from pipeline.stamps import RERANKED, rerank_guard
+
+
+@dataclass(frozen=True, slots=True)
+class RerankPlan:
+    """`top_n` hits in fused order are scored (None = all); the others follow, or are dropped."""
+
+    top_n: int | None = None
+    append_remaining: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """The ranking. `applied` is true when it ran without error, also with no forward pass."""
+
+    hits: tuple[Hit, ...]
+    applied: bool
+    tally: Tally
+    model: str | None
+    failure: str | None = None
+
+
+async def rerank(
+    query: str, hits: Sequence[Hit], plan: RerankPlan, score: Score, *, model: str | None = None
+) -> Reranking:
+    """Sort hits by logit; score only those of the window that have no valid stamp.
+
+    Every hit with a valid stamp is sorted with them, in the window or not. Unscored hits follow
+    in their order, or are dropped without `append_remaining`; a failing scorer drops none and
+    leaves the guard unset.
+    """
+    if is_reranked(query, hits, model):
+        return Reranking(tuple(hits), True, Tally(), model)
+    window = {stable_key(hit) for hit in sorted(hits, key=fusion_order)[: plan.top_n]}
+    stamped = await stamp_hits(
+        query, [hit for hit in hits if stable_key(hit) in window], model, score
+    )
+    current = {stable_key(hit): hit for hit in stamped.hits}
+    merged = [current.get(stable_key(hit), hit) for hit in hits]
+    scored = [hit for hit in merged if hit.stamp_for(query, stamped.model) is not None]
+    rest = [hit for hit in merged if hit.stamp_for(query, stamped.model) is None]
+    outside = sum(stable_key(hit) not in window for hit in scored)
+    ranked = sorted(scored, key=strength_order)
+    if plan.append_remaining or stamped.failure is not None:
+        ranked += rest
+    if stamped.failure is None and stamped.model is not None:
+        guard = rerank_guard(query, stamped.model)
+        ranked = [hit.marked(RERANKED, guard) for hit in ranked]
+    return Reranking(
+        tuple(ranked),
+        stamped.failure is None,
+        stamped.tally + Tally(reused=outside),
+        stamped.model,
+        stamped.failure,
+    )
+
+
+def is_reranked(query: str, hits: Sequence[Hit], model: str | None) -> bool:
+    """Whether every hit was reranked already for this query by this model."""
+    if model is None or not hits:
+        return False
+    guard = rerank_guard(query, model)
+    return all(hit.metadata.get(RERANKED) == guard for hit in hits)

@@ -1,0 +1,143 @@
+"""One forward pass a pair: stamping the hits that have no valid stamp yet, and only those."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.errors import DeadlineExceeded, Unavailable
+from pipeline.hits import Hit
+from pipeline.stamps import CROSS_ENCODER_SCORE, Stamp, pair_digest
+
+NOT_IN_TIME = "not scored in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A text to be scored against the query, and the digest of (query, text)."""
+
+    digest: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """A scorer's answer for one pair: `relevance` in [0, 1], or None with the `reason`."""
+
+    logit: float | None
+    relevance: float | None
+    truncated: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How scores were come by. `reused` counts hits whose stamp was read instead of scoring,
+    `tokens` those of the pairs that the scorer answered, special tokens included."""
+
+    passes: int = 0
+    reused: int = 0
+    cached: int = 0
+    shared: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.passes + other.passes,
+            self.reused + other.reused,
+            self.cached + other.cached,
+            self.shared + other.shared,
+            self.tokens + other.tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreAnswer:
+    """The scores of the pairs asked for, in their order and number, all by one `model`."""
+
+    model: str
+    scores: tuple[PairScore, ...]
+    tally: Tally
+
+
+# Scores pairs for a query; raises Unavailable or DeadlineExceeded when it cannot answer at all.
+Score = Callable[[str, Sequence[Pair]], Awaitable[ScoreAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """The same hits in the same order, stamped where a score arrived."""
+
+    hits: tuple[Hit, ...]
+    model: str | None
+    tally: Tally
+    failure: str | None = None
+
+
+async def stamp_hits(query: str, hits: Sequence[Hit], model: str | None, score: Score) -> Stamped:
+    """Score each distinct unstamped pair once and stamp every hit that holds it.
+
+    `model` is the fingerprint that earlier stamps of this request carry, or None. If the scorer
+    answers with another, the hits of the earlier one are scored again, once: one ranking has
+    one model. A pair without a score leaves its hits unstamped and is named in `failure`; a
+    stamp of another query, text or model does not survive, so every stamp that comes out counts.
+    """
+    stamped = tuple(hits)
+    tally = Tally(reused=sum(hit.stamp_for(query, model) is not None for hit in stamped))
+    wanted = unstamped_pairs(query, stamped, model)
+    failure: str | None = None
+    for _ in range(2):
+        if not wanted:
+            break
+        try:
+            answer = await score(query, list(wanted.values()))
+        except (Unavailable, DeadlineExceeded) as error:
+            failure = error.message
+            break
+        model, tally = answer.model, tally + answer.tally
+        stamped = apply_answer(query, stamped, list(wanted), answer)
+        failure = failure or first_reason(answer)
+        wanted = outdated_pairs(query, stamped, model)
+    return Stamped(tuple(proven(query, hit, model) for hit in stamped), model, tally, failure)
+
+
+def unstamped_pairs(query: str, hits: Sequence[Hit], model: str | None) -> dict[str, Pair]:
+    return {
+        pair.digest: pair
+        for pair in (pair_of(query, hit) for hit in hits if hit.stamp_for(query, model) is None)
+    }
+
+
+def outdated_pairs(query: str, hits: Sequence[Hit], model: str) -> dict[str, Pair]:
+    """The pairs whose stamp an older model made."""
+    old = [hit for hit in hits if hit.stamp is not None and hit.stamp.model != model]
+    return {pair.digest: pair for pair in (pair_of(query, hit) for hit in old)}
+
+
+def pair_of(query: str, hit: Hit) -> Pair:
+    return Pair(pair_digest(query, hit.body), hit.body)
+
+
+def apply_answer(
+    query: str, hits: Sequence[Hit], digests: Sequence[str], answer: ScoreAnswer
+) -> tuple[Hit, ...]:
+    scores: Mapping[str, PairScore] = dict(zip(digests, answer.scores, strict=True))
+    return tuple(stamp_hit(query, hit, scores, answer.model) for hit in hits)
+
+
+def stamp_hit(query: str, hit: Hit, scores: Mapping[str, PairScore], model: str) -> Hit:
+    pair = pair_digest(query, hit.body)
+    score = scores.get(pair)
+    if score is None or score.relevance is None:
+        return hit
+    stamp = Stamp(score.logit, score.relevance, model, pair, score.truncated)
+    return hit.marked(CROSS_ENCODER_SCORE, stamp)
+
+
+def proven(query: str, hit: Hit, model: str | None) -> Hit:
+    """Return the hit without a stamp that is not this query's, this text's and this model's."""
+    return hit if hit.stamp_for(query, model) is not None else hit.without(CROSS_ENCODER_SCORE)
+
+
+def first_reason(answer: ScoreAnswer) -> str | None:
+    return next((s.reason or "no score" for s in answer.scores if s.relevance is None), None)

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline.corrective import CorrectionPlan, Thresholds, correct
+from pipeline.errors import InvalidInput
+from pipeline.hits import Hit
+from tests.fakes import CountingScorer, hit
+
+HIGH, MIDDLE, LOW = 5.0, 0.0, -5.0
+
+
+class Deeper:
+    """A deeper retrieval that counts how often it is asked."""
+
+    def __init__(self, hits: list[Hit]) -> None:
+        self.hits = hits
+        self.depths: list[int] = []
+
+    async def __call__(self, depth: int) -> list[Hit]:
+        self.depths.append(depth)
+        return self.hits
+
+
+@pytest.mark.parametrize(
+    ("logit", "grade"), [(7.4, "correct"), (0.6, "correct"), (-3.0, "incorrect")]
+)
+async def test_logits_are_graded_as_relevance(logit: float, grade: str) -> None:
+    plan = CorrectionPlan(Thresholds(0.6, 0.3))
+    result = await correct(
+        "q",
+        [hit("a")],
+        plan,
+        top_k=30,
+        final_top_k=10,
+        score=CountingScorer({"a": logit}),
+        deepen=None,
+    )
+    assert [h.grade.value for h in result.graded if h.grade] == [grade]
+
+
+def test_thresholds_are_inclusive_as_written_and_compared_in_float64() -> None:
+    thresholds = Thresholds(0.7, 0.3)
+    values = (0.7, 0.6999999999999999, 0.3, 0.29999999999999993)
+    assert [thresholds.grade(value).value for value in values] == [
+        "correct",
+        "ambiguous",
+        "ambiguous",
+        "incorrect",
+    ]
+
+
+def test_thresholds_that_cross_are_refused() -> None:
+    with pytest.raises(InvalidInput):
+        Thresholds(0.3, 0.7)
+
+
+async def test_one_correct_hit_among_thirty_asks_for_no_second_retrieval() -> None:
+    ids = [f"h{n:02d}" for n in range(30)]
+    scorer = CountingScorer(dict.fromkeys(ids, LOW) | {"h17": HIGH})
+    deeper = Deeper([])
+    result = await correct(
+        "q",
+        [hit(identity) for identity in ids],
+        CorrectionPlan(),
+        top_k=30,
+        final_top_k=10,
+        score=scorer,
+        deepen=deeper,
+    )
+    assert ([h.id for h in result.hits], result.verdict) == (["h17"], "correct")
+    assert (deeper.depths, scorer.passes, result.corrections) == ([], 30, 0)
+
+
+async def test_too_few_survivors_continue_once_and_score_only_new_texts() -> None:
+    scorer = CountingScorer({"a": LOW, "b": MIDDLE, "c": LOW, "d": HIGH})
+    deeper = Deeper([hit("a", 0.4), hit("c", 0.3), hit("b", 0.2), hit("d", 0.1)])
+    result = await correct(
+        "q",
+        [hit("a"), hit("b")],
+        CorrectionPlan(),
+        top_k=2,
+        final_top_k=10,
+        score=scorer,
+        deepen=deeper,
+    )
+    assert scorer.asked == ["a", "b", "c", "d"]
+    assert deeper.depths == [6]
+    assert [h.id for h in result.hits] == ["d", "b"]
+    assert (result.verdict, result.corrections) == ("correct", 1)
+    assert [h.fusion_score for h in result.hits] == [0.1, 0.2]
+    assert result.tally.reused == 0
+
+
+async def test_nothing_relevant_anywhere_corrects_once_and_says_incorrect() -> None:
+    scorer = CountingScorer(dict.fromkeys("abcd", LOW))
+    deeper = Deeper([hit(identity) for identity in "abcd"])
+    result = await correct(
+        "q",
+        [hit("a"), hit("b")],
+        CorrectionPlan(),
+        top_k=2,
+        final_top_k=10,
+        score=scorer,
+        deepen=deeper,
+    )
+    assert (len(deeper.depths), result.corrections, result.verdict) == (1, 1, "incorrect")
+    assert result.hits == ()
+    assert len(result.graded) == 4
+
+
+async def test_best_effort_returns_the_incorrect_marked_as_such() -> None:
+    result = await correct(
+        "q",
+        [hit("a"), hit("b")],
+        CorrectionPlan(on_all_incorrect="best_effort"),
+        top_k=2,
+        final_top_k=10,
+        score=CountingScorer({"a": -6.0, "b": -5.0}),
+        deepen=None,
+    )
+    assert [(h.id, h.grade.value if h.grade else None) for h in result.hits] == [
+        ("b", "incorrect"),
+        ("a", "incorrect"),
+    ]
+    assert result.verdict == "incorrect"
+
+
+async def test_an_exhausted_corpus_is_not_asked_again() -> None:
+    result = await correct(
+        "q",
+        [hit("a")],
+        CorrectionPlan(),
+        top_k=30,
+        final_top_k=10,
+        score=CountingScorer({"a": LOW}),
+        deepen=None,
+    )
+    assert (result.corrections, result.verdict) == (0, "incorrect")
+
+
+async def test_fill_continues_although_a_hit_is_correct() -> None:
+    scorer = CountingScorer({"a": HIGH, "b": MIDDLE})
+    deeper = Deeper([hit("a"), hit("b")])
+    result = await correct(
+        "q",
+        [hit("a")],
+        CorrectionPlan(fill=True),
+        top_k=1,
+        final_top_k=2,
+        score=scorer,
+        deepen=deeper,
+    )
+    assert ([h.id for h in result.hits], result.corrections) == (["a", "b"], 1)
+
+
+async def test_enough_ambiguous_survivors_ask_for_no_more() -> None:
+    deeper = Deeper([])
+    result = await correct(
+        "q",
+        [hit(identity) for identity in "abc"],
+        CorrectionPlan(min_hits=3),
+        top_k=3,
+        final_top_k=10,
+        score=CountingScorer(dict.fromkeys("abc", MIDDLE)),
+        deepen=deeper,
+    )
+    assert (result.verdict, deeper.depths) == ("ambiguous", [])
+
+
+async def test_min_hits_never_asks_for_more_than_the_hits_wanted() -> None:
+    deeper = Deeper([])
+    await correct(
+        "q",
+        [hit("a")],
+        CorrectionPlan(min_hits=3),
+        top_k=3,
+        final_top_k=1,
+        score=CountingScorer({"a": MIDDLE}),
+        deepen=deeper,
+    )
+    assert deeper.depths == []
+
+
+async def test_thresholds_are_never_applied_to_unscored_hits() -> None:
+    scorer = CountingScorer({"a": LOW})
+    result = await correct(
+        "q",
+        [hit("bad"), hit("a")],
+        CorrectionPlan(),
+        top_k=2,
+        final_top_k=10,
+        score=scorer,
+        deepen=Deeper([]),
+    )
+    assert [h.id for h in result.hits] == ["bad"]
+    assert (result.failure, result.corrections) == ("poisoned", 0)
+
+
+async def test_a_batch_of_weak_candidates_is_not_scaled_into_relevance() -> None:
+    logits = {"a": -11.0, "b": -9.0, "c": -6.0, "d": -3.0}
+    result = await correct(
+        "q",
+        [hit(identity) for identity in logits],
+        CorrectionPlan(),
+        top_k=4,
+        final_top_k=10,
+        score=CountingScorer(logits),
+        deepen=None,
+    )
+    assert [h.grade.value for h in result.graded if h.grade] == ["incorrect"] * 4

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.hits import LegEntry
+from pipeline.reranking import RerankPlan, rerank
+from pipeline.scoring import Tally, stamp_hits
+from pipeline.stamps import CROSS_ENCODER_SCORE, RERANKED
+from tests.fakes import CountingScorer, hit
+
+
+async def test_the_best_hit_comes_first_wherever_retrieval_had_it() -> None:
+    logits = {f"h{n}": float(-n) for n in range(9)} | {"best": 9.0}
+    hits = [hit(identity, 1 / (n + 1)) for n, identity in enumerate(logits)]
+    ranking = await rerank("q", hits, RerankPlan(), CountingScorer(logits))
+    assert [h.id for h in ranking.hits][:2] == ["best", "h0"]
+    assert ranking.applied
+
+
+async def test_hits_that_carry_scores_are_still_sorted_and_cost_nothing() -> None:
+    scorer = CountingScorer({"a": 1.0, "b": 2.0})
+    stamped = await stamp_hits("q", [hit("a"), hit("b")], None, scorer)
+    ranking = await rerank("q", stamped.hits, RerankPlan(), scorer, model=stamped.model)
+    assert [h.id for h in ranking.hits] == ["b", "a"]
+    assert (scorer.passes, ranking.tally) == (2, Tally(reused=2))
+
+
+async def test_reranking_twice_sorts_once_and_costs_nothing() -> None:
+    scorer = CountingScorer({"a": 1.0, "b": 2.0})
+    once = await rerank("q", [hit("a"), hit("b")], RerankPlan(), scorer)
+    twice = await rerank("q", once.hits, RerankPlan(), scorer, model=once.model)
+    assert twice.hits == once.hits
+    assert (scorer.passes, twice.tally) == (2, Tally())
+
+
+async def test_the_guard_of_another_query_or_model_does_not_skip_reranking() -> None:
+    scorer = CountingScorer({"a": 1.0})
+    once = await rerank("q", [hit("a")], RerankPlan(), scorer)
+    await rerank("other", once.hits, RerankPlan(), scorer, model=once.model)
+    await rerank("q", once.hits, RerankPlan(), scorer, model="fake@2")
+    assert scorer.passes == 3
+
+
+async def test_a_guard_without_scores_and_scores_without_a_guard_are_independent() -> None:
+    scorer = CountingScorer({"a": 1.0})
+    ranking = await rerank("q", [hit("a").marked(RERANKED, "planted")], RerankPlan(), scorer)
+    assert (scorer.passes, ranking.applied) == (1, True)
+
+
+async def test_top_n_scores_the_window_and_the_rest_follow_in_retrieval_order() -> None:
+    scorer = CountingScorer({"a": 1.0, "b": 2.0, "c": 9.0, "d": 8.0})
+    hits = [hit("a", 0.4), hit("b", 0.3), hit("c", 0.2), hit("d", 0.1)]
+    ranking = await rerank("q", hits, RerankPlan(top_n=2), scorer)
+    assert [h.id for h in ranking.hits] == ["b", "a", "c", "d"]
+    assert [h.stamp is not None for h in ranking.hits] == [True, True, False, False]
+    dropped = await rerank("q", hits, RerankPlan(top_n=2, append_remaining=False), scorer)
+    assert [h.id for h in dropped.hits] == ["b", "a"]
+
+
+async def test_a_stamped_hit_outside_the_window_is_sorted_with_the_others() -> None:
+    scorer = CountingScorer({"a": 1.0, "c": 9.0})
+    stamped = await stamp_hits("q", [hit("c", 0.1)], None, scorer)
+    hits = [hit("a", 0.4), hit("b", 0.3), *stamped.hits]
+    ranking = await rerank("q", hits, RerankPlan(top_n=1), scorer, model=stamped.model)
+    assert [h.id for h in ranking.hits] == ["c", "a", "b"]
+    assert ranking.tally == Tally(passes=1, reused=1)
+
+
+async def test_a_scorer_that_is_down_keeps_retrieval_order_and_drops_nothing() -> None:
+    scorer = CountingScorer({})
+    scorer.down = True
+    hits = [hit("a", 0.2), hit("b", 0.1)]
+    ranking = await rerank("q", hits, RerankPlan(append_remaining=False), scorer)
+    assert [h.id for h in ranking.hits] == ["a", "b"]
+    assert (ranking.applied, ranking.failure) == (False, "the scorer is down")
+    assert RERANKED not in ranking.hits[0].metadata
+
+
+async def test_ties_fall_by_fusion_then_retrieval_rank_then_id_on_every_run() -> None:
+    scorer = CountingScorer(dict.fromkeys(["a", "b", "c", "d"], 1.0))
+    ranked_first = replace(hit("c", 0.5), legs=(LegEntry("dense", 0, 1, 0.9, 0.1),))
+    hits = [hit("d", 0.5), hit("a", 0.1), hit("b", 0.5), ranked_first]
+    for _ in range(20):
+        ranking = await rerank("q", hits, RerankPlan(), scorer)
+        assert [h.id for h in ranking.hits] == ["c", "b", "d", "a"]
+
+
+async def test_the_input_is_not_changed_and_the_users_metadata_stays() -> None:
+    original = replace(hit("a"), metadata={"nested": {"k": [1]}})
+    ranking = await rerank("q", [original], RerankPlan(), CountingScorer({"a": 1.0}))
+    assert original.metadata == {"nested": {"k": [1]}}
+    added = set(ranking.hits[0].metadata) - set(original.metadata)
+    assert added == {CROSS_ENCODER_SCORE, RERANKED}
+    assert ranking.hits[0].metadata["nested"] == {"k": [1]}
+
+
+async def test_strong_scores_do_not_collapse_at_one() -> None:
+    scorer = CountingScorer({"a": 40.0, "b": 41.0})
+    ranking = await rerank("q", [hit("a", 0.2), hit("b", 0.1)], RerankPlan(), scorer)
+    assert [h.id for h in ranking.hits] == ["b", "a"]

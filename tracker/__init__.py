@@ -1,0 +1,1 @@
+"""The DuckDB record of every retrieval, its candidates and its feedback."""

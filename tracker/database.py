@@ -1,0 +1,236 @@
+"""The tracker's DuckDB file: opening it, setting damage aside, transactions, errors.
+
+The only module that imports duckdb. Nothing here opens the database file by itself: closing any
+descriptor of it would drop the lock that keeps other processes out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from pipeline.errors import Unavailable
+from tracker.records import Opened
+
+Cursor = duckdb.DuckDBPyConnection
+Row = tuple[Any, ...]
+
+SCHEMA_VERSION = 1
+SCHEMA = Path(__file__).with_name("schema.sql")
+
+# DuckDB tells most failures to open a file apart by their text alone.
+REASONS = {
+    "permission denied": "permission denied",
+    "no space left": "the disk is full",
+    "newer version of duckdb": "it was written by a newer DuckDB",
+    "not a valid duckdb": "it is not a DuckDB database",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class Database:
+    """One file, owned by this process, reopened by the next call after a fatal error.
+
+    Everything that DuckDB or the file system raises comes out as Unavailable, whose message
+    holds no data. Any thread may read; all writes must come from one thread.
+    """
+
+    def __init__(self, path: Path, *, memory_limit: str, threads: int) -> None:
+        self._path = path
+        self._wal = path.with_name(path.name + ".wal")
+        self._config: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": memory_limit,
+            "threads": threads,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        self._new_file = False
+        self._set_aside: tuple[str, ...] = ()
+        self._closed = False
+        self._poisoned = False
+        self._connection: Cursor | None = None
+        # Several threads may meet a fatal error at once, and recovery renames files: only one
+        # of them may reopen.
+        self._opening = threading.Lock()
+        self._current()
+
+    @property
+    def opened(self) -> Opened:
+        return Opened(self._new_file, self._set_aside)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Cursor]:
+        """Yield a cursor of the caller's own in one transaction: committed at the end (durable
+        once this returns), rolled back by any exception."""
+        with self._cursor() as cursor:
+            cursor.execute("BEGIN")
+            yield cursor
+            cursor.execute("COMMIT")
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database file and reclaim purged space."""
+        with self._cursor() as cursor:
+            cursor.execute("CHECKPOINT")
+
+    def close(self) -> None:
+        """Close the file; later calls raise Unavailable. So does this one while another call is
+        under way: close again when that has ended."""
+        with self._opening:
+            self._closed = True
+            self._release()
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Cursor]:
+        connection = self._current()
+        try:
+            # A cursor is a connection of its own (a shared one mixes up the rows of two
+            # threads); closing it rolls back what it has not committed.
+            with closing(connection.cursor()) as cursor:
+                yield cursor
+        except duckdb.Error as error:
+            if _is_fatal(error):
+                self._condemn(connection)
+            raise _failure(error) from error
+
+    def _current(self) -> Cursor:
+        connection = self._connection
+        if connection is not None and not self._poisoned and not self._closed:
+            return connection
+        with self._opening:
+            if self._closed:
+                raise Unavailable("the tracker is closed")
+            if self._poisoned:
+                self._release()
+            if self._connection is None:
+                self._connection = self._open()
+            return self._connection
+
+    def _condemn(self, connection: Cursor) -> None:
+        """Have the next call reopen the file, unless another thread's already has."""
+        with self._opening:
+            if self._connection is connection:
+                logger.error("tracker: fatal database error; the next call reopens the file")
+                self._poisoned = True
+
+    def _release(self) -> None:
+        """Close the connection with all its cursors, so that DuckDB lets go of the file.
+
+        It refuses, and this raises Unavailable, while a cursor runs a statement in another
+        thread. Dropping the reference would not do: as long as anything still refers to it,
+        opening the path again gives the same poisoned database.
+        """
+        if self._connection is not None:
+            try:
+                self._connection.close()
+            except duckdb.Error as error:
+                raise _failure(error) from error
+        self._connection = None
+        self._poisoned = False
+
+    def _open(self) -> Cursor:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # What a damaged file costs, least first: nothing, the log, log and database.
+            return self._recover([(), (self._wal,), (self._wal, self._path)])
+        except OSError as error:
+            raise Unavailable(f"the tracker's file cannot be used: {error.strerror}") from error
+
+    def _recover(self, attempts: list[tuple[Path, ...]]) -> Cursor:
+        """Set aside the first attempt's files and open; if that meets damage, go on to the next."""
+        damaged, *rest = attempts
+        self._move_aside(damaged)
+        new_file = not self._path.exists()
+        try:
+            connection = self._begin()
+        except duckdb.Error as error:
+            logger.error("tracker: the file cannot be opened: %s", error)
+            if rest and _is_damage(error):
+                return self._recover(rest)
+            raise _refusal(error) from error
+        self._new_file = self._new_file or new_file
+        return connection
+
+    def _begin(self) -> Cursor:
+        with ExitStack() as stack:
+            connection = stack.enter_context(
+                closing(duckdb.connect(str(self._path), config=self._config))
+            )
+            connection.execute("SET GLOBAL TimeZone = 'UTC'")
+            _apply_schema(connection)
+            stack.pop_all()
+        return connection
+
+    def _move_aside(self, files: tuple[Path, ...]) -> None:
+        suffix = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
+        for file in files:
+            if file.exists():
+                kept = file.rename(file.with_name(f"{file.name}.{suffix}"))
+                self._set_aside = (*self._set_aside, kept.name)
+                logger.error("tracker: %s is damaged; it was set aside as %s", file, kept)
+
+
+def count(cursor: Cursor, statement: str, parameters: Sequence[object] = ()) -> int:
+    """Run a statement that answers one number, as INSERT, UPDATE, DELETE and count(*) do."""
+    row = cursor.execute(statement, list(parameters)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _apply_schema(connection: Cursor) -> None:
+    found = _schema_version(connection)
+    if found is not None and found > SCHEMA_VERSION:
+        raise Unavailable("the tracker's file was written by a newer version")
+    connection.execute("BEGIN")
+    connection.execute(SCHEMA.read_text("utf-8"))
+    if found is None:
+        applied_at = datetime.now(timezone.utc)
+        connection.execute("INSERT INTO schema_version VALUES (?, ?)", [SCHEMA_VERSION, applied_at])
+    connection.execute("COMMIT")
+
+
+def _schema_version(connection: Cursor) -> int | None:
+    tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    if ("schema_version",) not in tables:
+        return None
+    row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
+    return None if row is None else row[0]
+
+
+def _is_fatal(error: duckdb.Error) -> bool:
+    return isinstance(error, duckdb.FatalException) or "database has been invalidated" in str(error)
+
+
+def _is_damage(error: duckdb.Error) -> bool:
+    """Whether DuckDB reports a bad checksum or corruption, and nothing else.
+
+    Quoted parts are paths, and a lock error names the holder's program: neither may decide.
+    """
+    message = re.sub(r'"[^"]*"', "", str(error)).lower()
+    if "could not set lock" in message:
+        return False
+    return "checksum" in message or "corrupt" in message
+
+
+def _refusal(error: duckdb.Error) -> Unavailable:
+    message = str(error)
+    if "Could not set lock" in message:
+        holder = re.search(r"PID \d+", message)
+        who = holder.group() if holder else "unknown PID"
+        return Unavailable(f"the tracker's file is locked by another process ({who})")
+    for mark, reason in REASONS.items():
+        if mark in message.lower():
+            return Unavailable(f"the tracker's file cannot be opened: {reason}")
+    return Unavailable(f"the tracker's file cannot be opened: {type(error).__name__}")
+
+
+def _failure(error: duckdb.Error) -> Unavailable:
+    """DuckDB's own messages repeat values, so only the class is told."""
+    return Unavailable(f"the tracker's database failed: {type(error).__name__}")

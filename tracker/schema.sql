@@ -1,0 +1,81 @@
+-- The tracker's tables, version 1. All times are UTC to the microsecond.
+--
+-- No foreign keys: DuckDB checks them too eagerly to delete children and parent in one
+-- transaction. One primary key, on the parent: an index on every child would make a purge ten
+-- times slower. Children carry their parent's tenant, corpus and time, so that purges and
+-- windowed reads skip whole row groups without a join.
+
+CREATE TABLE IF NOT EXISTS schema_version (
+    version INTEGER NOT NULL,
+    applied_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE IF NOT EXISTS retrievals (
+    retrieval_id VARCHAR PRIMARY KEY,
+    tenant VARCHAR NOT NULL,
+    corpus VARCHAR NOT NULL,
+    query VARCHAR NOT NULL,
+    retrieved_at TIMESTAMPTZ NOT NULL,
+    verdict VARCHAR,
+    corrections BIGINT NOT NULL,
+    rerank_applied BOOLEAN NOT NULL,
+    degraded VARCHAR[] NOT NULL,
+    forward_passes BIGINT NOT NULL,
+    reused_scores BIGINT NOT NULL,
+    cached_scores BIGINT NOT NULL,
+    shared_scores BIGINT NOT NULL,
+    model VARCHAR,
+    timings_ms MAP(VARCHAR, DOUBLE) NOT NULL
+);
+
+-- One row per candidate, returned or dropped; "position" is its place among the candidates.
+CREATE TABLE IF NOT EXISTS retrieved_hits (
+    retrieval_id VARCHAR NOT NULL,
+    tenant VARCHAR NOT NULL,
+    corpus VARCHAR NOT NULL,
+    retrieved_at TIMESTAMPTZ NOT NULL,
+    model VARCHAR, -- that scored this hit; null for an unscored one
+    position BIGINT NOT NULL,
+    hit_id VARCHAR NOT NULL,
+    document_id VARCHAR NOT NULL,
+    chunk_index BIGINT,
+    rank BIGINT,
+    retrieval_rank BIGINT NOT NULL,
+    retrieval_score DOUBLE,
+    fusion_score DOUBLE,
+    logit DOUBLE,
+    relevance DOUBLE,
+    grade VARCHAR,
+    scored BOOLEAN NOT NULL,
+    returned BOOLEAN NOT NULL
+);
+
+-- At most one row per (retrieval_id, document_id): the writer deletes before it inserts.
+CREATE TABLE IF NOT EXISTS feedback (
+    retrieval_id VARCHAR NOT NULL,
+    tenant VARCHAR NOT NULL,
+    corpus VARCHAR NOT NULL,
+    retrieved_at TIMESTAMPTZ NOT NULL,
+    document_id VARCHAR NOT NULL,
+    outcome VARCHAR NOT NULL,
+    given_at TIMESTAMPTZ NOT NULL
+);
+
+-- At most one row per (tenant, corpus, document_id), likewise.
+CREATE TABLE IF NOT EXISTS documents (
+    tenant VARCHAR NOT NULL,
+    corpus VARCHAR NOT NULL,
+    document_id VARCHAR NOT NULL,
+    title VARCHAR,
+    updated_at TIMESTAMPTZ NOT NULL,
+    deleted_at TIMESTAMPTZ
+);
+
+CREATE TABLE IF NOT EXISTS retention_runs (
+    started_at TIMESTAMPTZ NOT NULL,
+    finished_at TIMESTAMPTZ NOT NULL,
+    cutoff TIMESTAMPTZ NOT NULL,
+    deleted BIGINT NOT NULL,
+    error VARCHAR,
+    trigger VARCHAR NOT NULL
+);

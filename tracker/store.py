@@ -1,0 +1,194 @@
+"""The tracker's store: every retrieval, its candidates and their feedback, in one DuckDB file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pipeline.errors import InvalidInput
+from tracker import purging, reads, writes
+from tracker.database import Database
+from tracker.records import (
+    Counts,
+    Feedback,
+    Opened,
+    PurgeCounts,
+    RetentionRun,
+    RetentionStatus,
+    RetrievalRecord,
+    TrackedRetrieval,
+    Window,
+    require_aware,
+)
+
+PURGE_CHUNK = 5_000  # retrievals a transaction: other writes wait about 0.1 s for one
+
+
+class TrackerStore:
+    """One tracker file, owned by one process. Synchronous.
+
+    All writes, `checkpoint` and `close` come from ONE thread: DuckDB rejects concurrent writers
+    instead of queueing them. Reads may come from any thread at any time; each has a cursor of
+    its own and sees one consistent state. A write is durable once it returns.
+
+    Whatever goes wrong with the file raises Unavailable; after a fatal error the next call opens
+    the file again. A lookup of what is not there raises NotFound, a naive time InvalidInput.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, path: str | Path, *, memory_limit: str, threads: int) -> TrackerStore:
+        """Open the file, or begin one with its folder.
+
+        `memory_limit` is DuckDB's ("512MB"), whose own default is most of the host. Unavailable
+        if another process holds the file (the message names its PID), if permission or space is
+        lacking, or if a newer version wrote it: the file is not touched then. Only a checksum or
+        corruption error sets files aside, beside the path with the time appended to their names:
+        first the write-ahead log, then, if that is not enough, the database too.
+        """
+        return cls(Database(Path(path), memory_limit=memory_limit, threads=threads))
+
+    @property
+    def opened(self) -> Opened:
+        """How the file was found; grows when a reopening sets files aside."""
+        return self._database.opened
+
+    # Writes, from one thread.
+
+    def record(self, batch: Sequence[RetrievalRecord]) -> int:
+        """Store retrievals in one transaction; return how many were new.
+
+        A retrieval whose id is stored, or came earlier in the batch, is skipped with its hits.
+        """
+        with self._database.transaction() as cursor:
+            return writes.insert_records(cursor, batch)
+
+    def feedback(self, tenant: str, feedback: Feedback) -> None:
+        """Store a judgement; an earlier one of the same retrieval and document is replaced.
+
+        NotFound if the tenant has no such retrieval, or if the document is none of its
+        recorded candidates, returned or not.
+        """
+        with self._database.transaction() as cursor:
+            writes.replace_feedback(cursor, tenant, feedback)
+
+    def record_documents(
+        self,
+        tenant: str,
+        corpus: str,
+        documents: Sequence[tuple[str, str | None]],
+        at: datetime,
+    ) -> None:
+        """Store that documents, as (id, title), were written `at`; a deleted one is back."""
+        require_aware("at", at)
+        with self._database.transaction() as cursor:
+            writes.replace_documents(cursor, tenant, corpus, documents, at)
+
+    def delete_documents(
+        self, tenant: str, corpus: str, document_ids: Sequence[str], at: datetime
+    ) -> int:
+        """Store that documents were deleted `at`; return how many had been there till then."""
+        require_aware("at", at)
+        with self._database.transaction() as cursor:
+            return writes.mark_deleted(cursor, tenant, corpus, document_ids, at)
+
+    def purge_step(
+        self,
+        cutoff: datetime,
+        chunk: int = PURGE_CHUNK,
+        *,
+        tenant: str | None = None,
+        corpus: str | None = None,
+    ) -> PurgeCounts:
+        """Delete up to `chunk` retrievals from before the cutoff, oldest first, with their
+        children, in one transaction.
+
+        For a caller that lets other writes go between: call until it returns no retrievals, then
+        `checkpoint`. Stopping earlier leaves no orphans, and a later purge completes it.
+        """
+        require_aware("cutoff", cutoff)
+        if chunk < 1:
+            raise InvalidInput("chunk must be at least 1", param="chunk")
+        with self._database.transaction() as cursor:
+            return purging.purge_chunk(cursor, cutoff, chunk, tenant, corpus)
+
+    def purge_older_than(
+        self,
+        cutoff: datetime,
+        *,
+        tenant: str | None = None,
+        corpus: str | None = None,
+        chunk: int = PURGE_CHUNK,
+    ) -> PurgeCounts:
+        """Delete all retrievals from before the cutoff, of one tenant or corpus if given, step
+        by step; reclaim their space; return what was deleted."""
+        total = PurgeCounts()
+        while (step := self.purge_step(cutoff, chunk, tenant=tenant, corpus=corpus)).retrievals:
+            total += step
+        self.checkpoint()
+        return total
+
+    def record_run(self, run: RetentionRun) -> None:
+        """Store one run of the retention."""
+        with self._database.transaction() as cursor:
+            writes.insert_run(cursor, run)
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database file and reclaim purged space."""
+        self._database.checkpoint()
+
+    def close(self) -> None:
+        """Close the file and release it; later calls raise Unavailable.
+
+        So does this one while a read is under way: close again when that has ended."""
+        self._database.close()
+
+    # Reads, from any thread.
+
+    def find_records(
+        self, window: Window, limit: int = 100, offset: int = 0
+    ) -> list[RetrievalRecord]:
+        """Return the retrievals made in the window with their hits, newest first."""
+        with self._database.transaction() as cursor:
+            return reads.select_records(cursor, window, limit, offset)
+
+    def find_feedback(self, window: Window, limit: int = 100, offset: int = 0) -> list[Feedback]:
+        """Return the feedback given in the window, newest first."""
+        with self._database.transaction() as cursor:
+            return reads.select_feedback(cursor, window, limit, offset)
+
+    def find_retrieved_document_ids(self, window: Window) -> list[str]:
+        """Return, sorted, the documents that were a candidate, returned or not, in the window."""
+        with self._database.transaction() as cursor:
+            return reads.select_document_ids(cursor, window)
+
+    def get_record(self, tenant: str, retrieval_id: str) -> TrackedRetrieval:
+        """Return a retrieval with its hits and feedback; NotFound if the tenant has none such."""
+        with self._database.transaction() as cursor:
+            return reads.select_record(cursor, tenant, retrieval_id)
+
+    def count_older(
+        self, cutoff: datetime, *, tenant: str | None = None, corpus: str | None = None
+    ) -> PurgeCounts:
+        """Count what `purge_older_than` with the same arguments would delete."""
+        require_aware("cutoff", cutoff)
+        with self._database.transaction() as cursor:
+            return purging.count_before(cursor, cutoff, tenant, corpus)
+
+    def retention_status(self) -> RetentionStatus:
+        """Return when retention last ran and succeeded, and what came of the last run."""
+        with self._database.transaction() as cursor:
+            return reads.select_status(cursor)
+
+    def counts(self) -> Counts:
+        """Count the stored rows."""
+        with self._database.transaction() as cursor:
+            return reads.count_rows(cursor)
+
+    def orphans(self) -> int:
+        """Count children without a parent; reads every child's id, so not for a hot path."""
+        with self._database.transaction() as cursor:
+            return reads.count_orphans(cursor)
