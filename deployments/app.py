@@ -1,6 +1,6 @@
 """The application that serve_config.yaml names: `deployments.app:build`."""
 
-from __future__ import annotations
+# No postponed annotations here: Serve reads the type of `args` to validate it.
 
 from typing import Any
 
@@ -103,10 +103,9 @@ def check_cluster(args: AppArgs) -> None:
     """Refuse what this cluster can never start, instead of waiting for it for ever."""
     if not ray.is_initialized():
         return
-    needed = CPUS * FIXED_PARTS + sum(
-        p.num_cpus for p in (args.embedder, args.scorer) if p is not None
-    )
-    available = ray.cluster_resources().get("CPU", 0.0)
+    models = [part for part in (args.embedder, args.scorer) if part is not None]
+    needed = CPUS * FIXED_PARTS + sum(part.num_cpus for part in models)
+    available = ray.cluster_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]
     if needed > available:
         raise ConfigError(
             f"the application needs {needed:g} CPUs at least and the cluster has {available:g}: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -57,6 +58,8 @@ class Composer:
         self.recorder = recorder
         self.outbox = Outbox(self._send_records, args.tracker.outbox_size)
         self.outbox.start()
+        # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
+        self.__del__ = self.close
         self.searches = self.degraded_searches = self.pairs_reused = 0
 
     def reconfigure(self, user_config: Mapping[str, Any]) -> None:
@@ -143,6 +146,7 @@ class Composer:
 
     async def status(self) -> dict[str, Any]:
         return {
+            "pid": os.getpid(),
             "searches": self.searches,
             "degraded_searches": self.degraded_searches,
             "pairs_reused": self.pairs_reused,
@@ -153,7 +157,7 @@ class Composer:
             "search": self.defaults.model_dump(),
         }
 
-    async def __del__(self) -> None:
+    async def close(self) -> None:
         await self.outbox.close(FLUSH_S)
         if self.scorer:
             await self.scorer.breaker.close()

@@ -55,6 +55,7 @@ class Embedder:
 
     async def status(self) -> dict[str, Any]:
         return {
+            "pid": os.getpid(),
             "model": self.encoder.fingerprint,
             "provider": self.encoder.provider,
             "texts_embedded": self.texts_embedded,

@@ -64,7 +64,8 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
         return error_response(
             request_id_of(request), 400, "malformed_request", "the body is not valid JSON", "body"
         )
-    param = path_of([*first["loc"], *first.get("ctx", {}).get("path", ())])
+    # The first part of a location only says that it is the body, a header or the path.
+    param = path_of([*first["loc"][1:], *first.get("ctx", {}).get("path", ())])
     return error_response(request_id_of(request), 422, "invalid_input", first["msg"], param)
 
 
@@ -80,13 +81,11 @@ def request_id_of(request: Request) -> str | None:
 
 
 def path_of(location: Sequence[Any]) -> str:
-    """Write a location as documents[3].metadata; the body itself and union tags are left out."""
+    """Write a location as documents[3].metadata; the tags of unions are left out."""
     path = ""
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif part in ("body", "path", "query", "header") and not path:
-            continue
         elif not part.startswith("~"):
             path += f".{part}" if path else part
     return path or "body"

@@ -149,13 +149,16 @@ class ServeGateway:
         names = list(self.parts)
         answers = await asyncio.gather(*(self._statuses(self.parts[name]) for name in names))
         by_name = dict(zip(names, answers, strict=True))
-        missing = [name for name, replicas in by_name.items() if not replicas]
+        recorder = first(by_name, "Recorder")
         return {
             "version": version("onepass"),
-            "missing": missing,
+            "model": first(by_name, "Scorer").get("model"),
+            "providers": providers_of(by_name),
+            "missing": [name for name, replicas in by_name.items() if not replicas],
             "counters": counters_of(by_name),
+            "tracker": {k: v for k, v in recorder.items() if k != "retention"},
+            "retention": recorder.get("retention"),
             "deployments": by_name,
-            "tracker": next(iter(by_name.get("Recorder", [])), None),
         }
 
     async def _statuses(self, handle: Handle) -> list[dict[str, Any]]:
@@ -167,7 +170,24 @@ class ServeGateway:
         return [reply for reply in replies if isinstance(reply, dict)]
 
 
-def counters_of(by_name: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+Statuses = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def first(by_name: Statuses, name: str) -> Mapping[str, Any]:
+    """The status of a part's first replica, empty if it has none."""
+    return next(iter(by_name.get(name, ())), {})
+
+
+def providers_of(by_name: Statuses) -> dict[str, list[str]]:
+    """The ONNX Runtime providers really in use, by part."""
+    return {
+        name: sorted({status["provider"] for status in by_name[name]})
+        for name in ("Scorer", "Embedder")
+        if name in by_name
+    }
+
+
+def counters_of(by_name: Statuses) -> dict[str, Any]:
     """Sum what the Scorer and Composer replicas counted."""
     scorers = [status["counters"] for status in by_name.get("Scorer", [])]
     composers = by_name.get("Composer", [])

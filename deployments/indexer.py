@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -79,6 +80,9 @@ class Indexer:
 
     async def ping(self) -> bool:
         return True
+
+    async def status(self) -> dict[str, Any]:
+        return {"pid": os.getpid(), "writing": self.writing.locked()}
 
     def _digest(self, document: Document) -> str:
         return digest(self.recipe, json.dumps(asdict(document), sort_keys=True, default=str))

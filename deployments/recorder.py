@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,8 @@ class Recorder:
         self.recorded = 0
         self.last_error: str | None = None
         self.committer = asyncio.get_running_loop().create_task(self._commit_groups())
+        # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
+        self.__del__ = self.close
 
     async def _write(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.writer, work)
@@ -162,6 +165,7 @@ class Recorder:
         counts = await self._read(self.store.counts)
         retention = await self._read(self.store.retention_status)
         return {
+            "pid": os.getpid(),
             "path": str(self.path),
             "new_file": opened.new_file,
             "set_aside": list(opened.set_aside),
@@ -172,7 +176,7 @@ class Recorder:
             "retention": dataclasses.asdict(retention),
         }
 
-    async def __del__(self) -> None:
+    async def close(self) -> None:
         """Flush what waits, so that a graceful shutdown or a redeploy loses nothing."""
         self.committer.cancel()
         await asyncio.gather(self.committer, return_exceptions=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,4 +53,4 @@ class Retrieval:
         return True
 
     async def status(self) -> dict[str, Any]:
-        return {"failed_legs": self.failed_legs}
+        return {"pid": os.getpid(), "failed_legs": self.failed_legs}

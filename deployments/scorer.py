@@ -61,6 +61,7 @@ class Scorer:
     async def status(self) -> dict[str, Any]:
         counters = self.batcher.counters
         return {
+            "pid": os.getpid(),
             "model": self.encoder.fingerprint,
             "provider": self.encoder.provider,
             "workers": self.batcher.workers,

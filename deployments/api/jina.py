@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from deployments.api.wire import NotBlank
+from deployments.api.wire import FilledText, Text
 from deployments.ranking import RankedText, RerankAnswer
 
 
@@ -33,13 +33,13 @@ class RerankRequest(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
-    query: Annotated[str, NotBlank]
-    documents: Annotated[list[Annotated[str, BeforeValidator(text_of)]], Field(min_length=1)] = (
+    query: FilledText
+    documents: Annotated[list[Annotated[Text, BeforeValidator(text_of)]], Field(min_length=1)] = (
         Field(description="strings, or objects with `text`")
     )
     top_n: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] | None = None
     return_documents: bool | None = None
-    model: str | None = Field(None, description="ignored: one model is served")
+    model: Text | None = Field(None, description="ignored: one model is served")
 
 
 def answer(request: RerankRequest, ranking: RerankAnswer) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from deployments.api.wire import Json, Metadata, NotBlank, Wire
+from deployments.api.wire import FilledText, Json, Metadata, Text, Wire
 
 CORPUS = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 Corpus = Annotated[str, Field(pattern=CORPUS)]
-DocumentId = Annotated[str, NotBlank, Field(min_length=1, max_length=512)]
+DocumentId = Annotated[FilledText, Field(max_length=512)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Size = Annotated[int, Field(ge=1, le=1000)]
 
@@ -67,7 +67,7 @@ Rerank = Annotated[
 
 
 class SearchRequest(Wire):
-    query: Annotated[str, NotBlank] = Field(description="a question or keywords")
+    query: FilledText = Field(description="a question or keywords")
     corpus: Corpus = "default"
     top_k: Size | None = Field(None, description="candidates recalled")
     final_top_k: Size | None = Field(None, description="hits returned, at most top_k")
@@ -87,11 +87,11 @@ class SearchRequest(Wire):
 
 class DocumentIn(Wire):
     id: DocumentId
-    text: Annotated[str, NotBlank] | None = None
-    title: Annotated[str, NotBlank, Field(max_length=2048)] | None = None
-    source: Annotated[str, Field(max_length=4096)] | None = None
+    text: FilledText | None = None
+    title: Annotated[FilledText, Field(max_length=2048)] | None = None
+    source: Annotated[Text, Field(max_length=4096)] | None = None
     metadata: Metadata = Field(default_factory=dict)
-    chunks: Annotated[list[Annotated[str, NotBlank]], Field(min_length=1)] | None = Field(
+    chunks: Annotated[list[FilledText], Field(min_length=1)] | None = Field(
         None, description="the text already cut; otherwise it is cut here"
     )
 
@@ -120,7 +120,7 @@ class PutDocuments(Wire):
 
 
 class FeedbackRequest(Wire):
-    retrieval_id: Annotated[str, Field(min_length=1, max_length=64)]
+    retrieval_id: Annotated[FilledText, Field(max_length=64)]
     document_id: DocumentId
     outcome: Literal["not_relevant", "partially_relevant", "relevant", "highly_relevant"]
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 from pipeline.stamps import RESERVED_KEYS
@@ -45,8 +45,14 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name[:SHOWN_NAME])
 
 
-def not_blank(value: Any) -> Any:
-    if isinstance(value, str) and not value.strip():
+def valid_text(value: str) -> str:
+    """Refuse a lone surrogate: JSON can write one, and nothing after this could store it."""
+    check_text(value, ())
+    return value
+
+
+def not_blank(value: str) -> str:
+    if not value.strip():
         raise PydanticCustomError("blank", "must not be blank")
     return value
 
@@ -97,4 +103,5 @@ def refused(message: str, path: tuple[str | int, ...]) -> PydanticCustomError:
 
 Metadata = Annotated[dict[str, Any], BeforeValidator(user_metadata)]
 Json = Annotated[dict[str, Any], BeforeValidator(storable)]
-NotBlank = BeforeValidator(not_blank)
+Text = Annotated[str, AfterValidator(valid_text)]
+FilledText = Annotated[Text, AfterValidator(not_blank)]

@@ -1,0 +1,1 @@
+"""ONNX models and their tokenizers as scores and vectors; knows nothing of Ray."""

@@ -1,0 +1,301 @@
+"""Batching pairs across requests: one owner of one queue, pure asyncio.
+
+A batch starts as soon as a worker is free. It is built around the oldest waiting pair with the
+pairs nearest to it in length, under a budget on padded tokens: so the oldest pair always goes
+next, and padding stays small. Identical pairs in flight share one pass; finished ones are
+answered from the cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import math
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.inference.score_cache import CachedScore, ScoreCache
+from deployments.inference.tokens import EncodedPair
+from pipeline.errors import Overloaded
+from pipeline.scoring import NOT_IN_TIME, Pair
+
+logger = logging.getLogger(__name__)
+
+CHARACTERS_PER_TOKEN = 4
+
+
+class PairModel(Protocol):
+    """What the batcher runs, in threads: both calls block, and may run side by side."""
+
+    @property
+    def max_tokens(self) -> int: ...
+
+    def encode(self, query: str, texts: Sequence[str]) -> list[EncodedPair]:
+        """Tokenise; same length and order as `texts`."""
+
+    def logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
+        """Score; same length and order as `batch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One pair's score and how it was come by, or None and the reason."""
+
+    score: CachedScore | None
+    origin: Literal["pass", "cache", "shared"]
+    reason: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Work:
+    """One distinct pair on its way to the model."""
+
+    tenant: str
+    pair: Pair
+    cost: int
+    done: asyncio.Future[CachedScore]
+    waiters: int = 0
+    encoded: EncodedPair | None = None
+
+    @property
+    def length(self) -> int:
+        return self.encoded.length if self.encoded is not None else 0
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start."""
+
+    pairs_requested: int = 0
+    pairs_scored: int = 0
+    pairs_cached: int = 0
+    pairs_shared: int = 0
+    pairs_failed: int = 0
+    pairs_dropped: int = 0
+    batches: int = 0
+    tokens: int = 0
+    padded_tokens: int = 0
+
+
+class PairFailed(Exception):
+    """This pair has no score; the message is the reason."""
+
+
+@dataclass(eq=False)
+class Batcher:
+    """Owns the queue. All methods run on one event loop; the model runs in `workers` threads.
+
+    `max_queued_tokens` bounds admission: over it `score` raises Overloaded, unless nothing is
+    queued, so that one large request is never refused for ever.
+    """
+
+    model: PairModel
+    cache: ScoreCache
+    workers: int = 1
+    max_batch_tokens: int = 512
+    max_queued_tokens: int = 1_000_000
+    counters: Counters = field(default_factory=Counters)
+
+    def __post_init__(self) -> None:
+        self.queued_tokens = 0
+        self._in_flight: dict[tuple[str, str], Work] = {}
+        self._pending: dict[Work, None] = {}
+        self._wake = asyncio.Event()
+        self._threads = ThreadPoolExecutor(self.workers + 1, thread_name_prefix="scorer")
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        for _ in range(self.workers):
+            self._spawn(self._work())
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._threads.shutdown(wait=True)
+
+    async def score(
+        self, tenant: str, query: str, pairs: Sequence[Pair], timeout_s: float
+    ) -> list[Outcome]:
+        """Return one outcome a pair, in order; what is not done in time has a reason instead.
+
+        When the caller is cancelled or the time is up, pairs nobody else waits for are dropped
+        before they run.
+        """
+        self.counters.pairs_requested += len(pairs)
+        cached = [self.cache.get(tenant, pair.digest) for pair in pairs]
+        joined = [self._in_flight.get((tenant, pair.digest)) for pair in pairs]
+        fresh = self._admit(
+            tenant,
+            query,
+            [p for p, c, j in zip(pairs, cached, joined, strict=True) if c is None and j is None],
+        )
+        works = [
+            None if score else other or fresh[pair.digest]
+            for pair, score, other in zip(pairs, cached, joined, strict=True)
+        ]
+        await self._wait([work for work in works if work is not None], timeout_s)
+        outcomes = [
+            Outcome(score, "cache") if score else work_outcome(work, shared=other is not None)
+            for score, work, other in zip(cached, works, joined, strict=True)
+        ]
+        self.counters.pairs_cached += sum(o.origin == "cache" for o in outcomes)
+        self.counters.pairs_shared += sum(o.origin == "shared" for o in outcomes)
+        return outcomes
+
+    def _admit(self, tenant: str, query: str, pairs: Sequence[Pair]) -> dict[str, Work]:
+        """Register new work under its key, so that later requests join it, and tokenise it."""
+        loop = asyncio.get_running_loop()
+        works = {
+            pair.digest: Work(tenant, pair, self._cost(query, pair.text), loop.create_future())
+            for pair in pairs
+        }
+        cost = sum(work.cost for work in works.values())
+        if self.queued_tokens and self.queued_tokens + cost > self.max_queued_tokens:
+            raise Overloaded(
+                f"the scorer's queue is full ({self.max_queued_tokens} tokens)", None, 1
+            )
+        self.queued_tokens += cost
+        for work in works.values():
+            self._in_flight[(tenant, work.pair.digest)] = work
+        if works:
+            self._spawn(self._tokenise(query, list(works.values())))
+        return works
+
+    def _cost(self, query: str, text: str) -> int:
+        return min(self.model.max_tokens, (len(query) + len(text)) // CHARACTERS_PER_TOKEN + 3)
+
+    async def _tokenise(self, query: str, works: list[Work]) -> None:
+        loop = asyncio.get_running_loop()
+        texts = [work.pair.text for work in works]
+        try:
+            encoded = await loop.run_in_executor(self._threads, self.model.encode, query, texts)
+        except Exception:  # whatever the tokenizer meets, other requests go on
+            logger.exception("tokenising %d pairs failed", len(works))
+            self.counters.pairs_failed += len(works)
+            for work in works:
+                self._fail(work, "tokenising failed")
+            return
+        for work, one in zip(works, encoded, strict=True):
+            work.encoded = one
+            self._pending[work] = None
+        self._wake.set()
+
+    async def _wait(self, works: Sequence[Work], timeout_s: float) -> None:
+        for work in works:
+            work.waiters += 1
+        try:
+            if works:
+                await asyncio.wait({work.done for work in works}, timeout=max(timeout_s, 0.0))
+        finally:
+            for work in works:
+                work.waiters -= 1
+
+    async def _work(self) -> None:
+        """One worker: take the next batch whenever the device is free."""
+        loop = asyncio.get_running_loop()
+        while True:
+            batch = self._next_batch()
+            if not batch:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            results = await loop.run_in_executor(
+                self._threads, run_batch, self.model, [w.encoded for w in batch if w.encoded]
+            )
+            self._finish(batch, results)
+
+    def _next_batch(self) -> list[Work]:
+        for work in [w for w in self._pending if w.waiters == 0]:
+            del self._pending[work]
+            self.counters.pairs_dropped += 1
+            self._fail(work, "nobody waits for it")
+        batch = pick_batch(list(self._pending), self.max_batch_tokens)
+        for work in batch:
+            del self._pending[work]
+        return batch
+
+    def _finish(self, batch: Sequence[Work], results: Sequence[float | str]) -> None:
+        self.counters.batches += 1
+        self.counters.tokens += sum(work.length for work in batch)
+        self.counters.padded_tokens += len(batch) * max(work.length for work in batch)
+        for work, result in zip(batch, results, strict=True):
+            if isinstance(result, str):
+                self.counters.pairs_failed += 1
+                self._fail(work, result)
+            else:
+                self._complete(work, result)
+
+    def _complete(self, work: Work, logit: float) -> None:
+        self.counters.pairs_scored += 1
+        truncated = work.encoded is not None and work.encoded.truncated
+        score = CachedScore(logit, truncated, work.length)
+        self.cache.put(work.tenant, work.pair.digest, score)
+        self._release(work)
+        work.done.set_result(score)
+
+    def _fail(self, work: Work, reason: str) -> None:
+        self._release(work)
+        work.done.set_exception(PairFailed(reason))
+        work.done.exception()  # marks it retrieved: perhaps nobody is left to do so
+
+    def _release(self, work: Work) -> None:
+        self.queued_tokens -= work.cost
+        self._in_flight.pop((work.tenant, work.pair.digest), None)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def pick_batch(pending: Sequence[Work], max_tokens: int) -> list[Work]:
+    """Take the oldest pair and its nearest neighbours in length, within `max_tokens` padded."""
+    if not pending:
+        return []
+    order = sorted(pending, key=lambda work: work.length)
+    low = high = order.index(pending[0])
+    longest = order[low].length
+    while True:
+        shorter = order[low].length - order[low - 1].length if low > 0 else math.inf
+        longer = order[high + 1].length - longest if high + 1 < len(order) else math.inf
+        if shorter == longer == math.inf:
+            break
+        grown = longest if shorter <= longer else order[high + 1].length
+        if grown * (high - low + 2) > max_tokens:
+            break
+        low, high = (low - 1, high) if shorter <= longer else (low, high + 1)
+        longest = grown
+    return list(itertools.islice(order, low, high + 1))
+
+
+def run_batch(model: PairModel, batch: Sequence[EncodedPair]) -> list[float | str]:
+    """Score a batch; if it fails, score its pairs one by one, so that a bad one fails alone."""
+    try:
+        return [checked(logit) for logit in model.logits(batch)]
+    except Exception:  # any runtime's error; each pair gets its own answer
+        if len(batch) == 1:
+            logger.exception("scoring a pair failed")
+            return ["the model failed on this pair"]
+        return [result for one in batch for result in run_batch(model, [one])]
+
+
+def checked(logit: float) -> float | str:
+    value = float(logit)
+    return value if math.isfinite(value) else "the model gave a non-finite logit"
+
+
+def work_outcome(work: Work | None, *, shared: bool) -> Outcome:
+    origin: Literal["pass", "shared"] = "shared" if shared else "pass"
+    if work is None or not work.done.done():
+        return Outcome(None, origin, NOT_IN_TIME)
+    error = work.done.exception()
+    if error is not None:
+        return Outcome(None, origin, str(error))
+    return Outcome(work.done.result(), origin)

@@ -1,0 +1,140 @@
+"""A cross-encoder: (query, text) pairs to logits, and a logit to relevance."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.inference.errors import ModelError
+from deployments.inference.graphs import Device, ModelGraph, open_graph
+from deployments.inference.settings import ModelSettings, read_settings
+from deployments.inference.tokens import EncodedPair
+
+logger = logging.getLogger(__name__)
+
+WARM_UP_QUERY = "How many people live in Berlin?"
+WARM_UP_TEXTS = (
+    "Berlin has about 3.5 million registered inhabitants in an area of 891 square kilometres.",
+    "Museums are closed today.",
+)
+# Beyond this a pair's score depends on its batch mates: fp32 gives 1e-4, fp16 5e-3.
+BATCH_TOLERANCE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEncoder:
+    """A loaded cross-encoder with one logit a pair. Threads may share it."""
+
+    graph: ModelGraph
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        *,
+        activation: str | None = None,
+        max_tokens: int | None = None,
+        precision: str = "auto",
+        provider: str = "auto",
+        threads: int = 1,
+        allow_cpu_fallback: bool = False,
+    ) -> CrossEncoder:
+        """Load a model's folder. `activation` and `max_tokens` override its own settings.
+
+        ModelError if anything about it is unusable, also if the graph does not give one logit a
+        pair: its message names the shape that came instead.
+        """
+        settings = read_settings(
+            folder, "cross_encoder", activation=activation, max_tokens=max_tokens
+        )
+        device = Device(provider, threads, allow_cpu_fallback)
+        encoder = cls(open_graph(folder, settings, "logits", precision, device))
+        encoder.logits(encoder.encode(WARM_UP_QUERY, WARM_UP_TEXTS[:1]))
+        return encoder
+
+    @property
+    def settings(self) -> ModelSettings:
+        return self.graph.settings
+
+    @property
+    def fingerprint(self) -> str:
+        """name@12 hex digits: weights, tokenizer, window, precision, activation, graph."""
+        return self.graph.fingerprint
+
+    @property
+    def provider(self) -> str:
+        """The ONNX Runtime provider really in use."""
+        return self.graph.session.provider
+
+    @property
+    def max_tokens(self) -> int:
+        return self.settings.max_tokens
+
+    @property
+    def max_characters(self) -> int:
+        """How much of a text is looked at; longer texts may as well be cut before sending."""
+        return self.graph.tokenizer.max_characters
+
+    def encode(self, query: str, texts: Sequence[str]) -> list[EncodedPair]:
+        """Encode each (query, text) pair, in order."""
+        return self.graph.tokenizer.encode_pairs(query, texts)
+
+    def logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
+        """Return the logits (n,) of one forward pass over the whole batch, in order.
+
+        They may be NaN or infinite where the model fails: `relevance` says which are scores.
+        """
+        if not batch:
+            return np.zeros(0, np.float32)
+        output = self.graph.run(batch)
+        if output.shape not in ((len(batch),), (len(batch), 1)):
+            raise ModelError(
+                f"{self.settings.name} gives an output of shape {output.shape} for a batch of "
+                f"{len(batch)}, and one logit a pair is needed"
+            )
+        return output.reshape(len(batch)).astype(np.float32, copy=False)
+
+    def relevance(self, logit: float) -> float | None:
+        """Return relevance in [0, 1] in float64, or None if the logit is not a score.
+
+        Not a score are NaN and infinities, and values outside [0, 1] of an identity model.
+        """
+        value = float(logit)
+        if not math.isfinite(value):
+            return None
+        if self.settings.activation == "sigmoid":
+            return sigmoid(value)
+        return value if 0.0 <= value <= 1.0 else None
+
+    def warm_up(self) -> None:
+        """Score real pairs, one of them padded. ModelError if any logit is not finite.
+
+        Warns if a pair's logit changes with the company it keeps, as it does in dynamically
+        quantised graphs: stamps and caches then hold scores that a second run would not give.
+        """
+        pairs = self.encode(WARM_UP_QUERY, WARM_UP_TEXTS)
+        together = self.logits(pairs)
+        if not np.isfinite(together).all():
+            raise ModelError(f"{self.settings.name} gives logits that are not finite")
+        alone = np.concatenate([self.logits([pair]) for pair in pairs])
+        difference = float(np.abs(together - alone).max())
+        if difference > BATCH_TOLERANCE:
+            logger.warning(
+                "%s scores a pair differently in a batch (by %.3f): is it dynamically quantised?",
+                self.settings.name,
+                difference,
+            )
+
+
+def sigmoid(value: float) -> float:
+    """1 / (1 + e^-x) in float64, without overflow."""
+    if value >= 0:
+        return 1.0 / (1.0 + math.exp(-value))
+    grown = math.exp(value)
+    return grown / (1.0 + grown)

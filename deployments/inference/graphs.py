@@ -1,0 +1,117 @@
+"""A model ready to run: its graph on a device, its tokenizer, its settings, its fingerprint."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deployments.inference.errors import ModelError
+from deployments.inference.sessions import CPU, INPUT_TYPES, Session, open_session
+from deployments.inference.settings import (
+    PRECISIONS,
+    TOKENIZER_FILE,
+    ModelSettings,
+    digest_file,
+    digest_weights,
+    find_weights,
+    fingerprint,
+    missing_files,
+)
+from deployments.inference.tokens import EncodedPair, PairTokenizer
+
+logger = logging.getLogger(__name__)
+
+FED_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where a graph is to run; see `open_session`."""
+
+    provider: str
+    threads: int
+    allow_cpu_fallback: bool
+
+    def open(self, weights: Path) -> Session:
+        return open_session(
+            weights,
+            provider=self.provider,
+            threads=self.threads,
+            allow_cpu_fallback=self.allow_cpu_fallback,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelGraph:
+    """A loaded model. Any number of threads may share it."""
+
+    settings: ModelSettings
+    session: Session
+    output: str
+    tokenizer: PairTokenizer
+    precision: str
+    fingerprint: str
+
+    def run(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
+        """Return the output of one forward pass over the batch, padded to its longest member."""
+        return self.session.run(self.tokenizer.pad(batch), self.output)
+
+
+def open_graph(
+    folder: Path, settings: ModelSettings, output: str, precision: str, device: Device
+) -> ModelGraph:
+    """Load the graph and tokenizer in a folder; `output` is the usual name of the output wanted.
+
+    `precision` is fp32, fp16, or auto: fp16 on a GPU where such weights have been made. On a
+    CPU, fp16 is about four times slower than fp32.
+    """
+    missing = missing_files(folder)
+    if missing:
+        raise ModelError(f"{folder} lacks {' and '.join(missing)}")
+    if precision not in ("auto", *PRECISIONS):
+        raise ModelError(f"precision must be auto, fp32 or fp16, not {precision!r}")
+    used, weights, session = open_weights(folder, precision, device)
+    check_inputs(session, weights)
+    tokenizer = folder / TOKENIZER_FILE
+    return ModelGraph(
+        settings=settings,
+        session=session,
+        output=session.pick_output(output),
+        tokenizer=PairTokenizer(tokenizer, settings.max_tokens),
+        precision=used,
+        fingerprint=fingerprint(settings, digest_weights(weights), digest_file(tokenizer), used),
+    )
+
+
+def open_weights(folder: Path, precision: str, device: Device) -> tuple[str, Path, Session]:
+    """Return the precision in use, its file, and the session."""
+    half, full = find_weights(folder, "fp16"), find_weights(folder, "fp32")
+    if precision == "auto" and half is not None and device.provider != "cpu":
+        session = device.open(half)
+        if session.provider != CPU:
+            return "fp16", half, session
+    if precision == "fp16":
+        if half is None:
+            raise ModelError(f"{folder} has no fp16 weights: pull the model with fp16")
+        return "fp16", half, device.open(half)
+    if full is None:
+        raise ModelError(f"{folder} has no fp32 weights")
+    session = device.open(full)
+    if session.provider != CPU:
+        logger.info("%s runs in fp32 on the GPU: pull it with fp16 to halve the cost", folder.name)
+    return "fp32", full, session
+
+
+def check_inputs(session: Session, weights: Path) -> None:
+    """Refuse a graph that declares what we cannot feed."""
+    for name, kind in session.inputs.items():
+        if name not in FED_INPUTS or kind not in INPUT_TYPES:
+            known = ", ".join(FED_INPUTS)
+            raise ModelError(f"{weights} declares the input {name} ({kind}); known are {known}")
+    if "input_ids" not in session.inputs:
+        raise ModelError(f"{weights} does not declare the input input_ids")

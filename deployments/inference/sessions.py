@@ -1,0 +1,163 @@
+"""ONNX Runtime sessions that say which device they really run on."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
+
+from deployments.inference.errors import ModelError
+
+logger = logging.getLogger(__name__)
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+PROVIDERS = ("auto", "cuda", "cpu")
+
+INPUT_TYPES: Mapping[str, type[np.integer[Any]]] = {
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+}
+
+OPEN_ERRORS = (
+    ort_state.Fail,
+    ort_state.InvalidArgument,
+    ort_state.InvalidGraph,
+    ort_state.InvalidProtobuf,
+    ort_state.NoSuchFile,
+    ort_state.NotImplemented,
+    ort_state.RuntimeException,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A loaded graph. `provider` is what ONNX Runtime really uses, not what was asked for.
+
+    `inputs` are the declared names with their types, `outputs` the declared names.
+    Any number of threads may call `run` at once.
+    """
+
+    provider: str
+    inputs: Mapping[str, str]
+    outputs: tuple[str, ...]
+    runtime: Any
+
+    def run(self, feeds: Mapping[str, NDArray[np.int64]], output: str) -> NDArray[np.float32]:
+        """Return one output of one forward pass, fed with the declared inputs and no others."""
+        declared = {
+            name: feeds[name].astype(INPUT_TYPES[kind], copy=False)
+            for name, kind in self.inputs.items()
+        }
+        result: NDArray[np.float32] = self.runtime.run([output], declared)[0]
+        return result
+
+    def pick_output(self, preferred: str) -> str:
+        """Return the preferred output if the graph has it, else its first."""
+        return preferred if preferred in self.outputs else self.outputs[0]
+
+
+def open_session(
+    path: Path, *, provider: str = "auto", threads: int = 1, allow_cpu_fallback: bool = False
+) -> Session:
+    """Load a graph on `cuda`, `cpu`, or whichever of them works (`auto`).
+
+    ModelError if the file cannot be loaded, or if `cuda` was asked for and is not what ONNX
+    Runtime then uses, unless `allow_cpu_fallback`: left to itself it would fall back silently.
+    """
+    if provider not in PROVIDERS:
+        raise ModelError(f"provider must be one of {', '.join(PROVIDERS)}, not {provider!r}")
+    warn_of_two_runtimes()
+    wanted = [CUDA, CPU] if provider == "cuda" or (provider == "auto" and has_driver()) else [CPU]
+    runtime = load_graph(path, wanted, threads)
+    used = runtime.get_providers()[0]
+    if CUDA in wanted and used != CUDA:
+        report_fallback(path, used, allowed=allow_cpu_fallback or provider == "auto")
+    return Session(
+        provider=used,
+        inputs={entry.name: entry.type for entry in runtime.get_inputs()},
+        outputs=tuple(entry.name for entry in runtime.get_outputs()),
+        runtime=runtime,
+    )
+
+
+def threads_for(num_cpus: float) -> int:
+    """Return how many threads suit a replica that was given `num_cpus`: never the host's cores."""
+    return max(1, min(usable_cpus(), math.ceil(num_cpus)))
+
+
+def usable_cpus() -> int:
+    """Count the CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def load_graph(path: Path, wanted: Sequence[str], threads: int) -> Any:
+    available = set(onnxruntime.get_available_providers())
+    providers = [name for name in wanted if name in available]
+    if CUDA in providers and hasattr(onnxruntime, "preload_dlls"):
+        onnxruntime.preload_dlls()  # finds CUDA libraries that came as Python packages
+    try:
+        return onnxruntime.InferenceSession(str(path), session_options(threads), providers)
+    except OPEN_ERRORS as error:
+        raise ModelError(f"cannot load {path}: {error}") from error
+
+
+def session_options(threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads  # the default is every core of the host
+    options.inter_op_num_threads = 1
+    # Spinning threads burn the cores that other replicas were promised.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Patterns are kept for every input shape ever seen, and shapes vary without end here.
+    options.enable_mem_pattern = False
+    return options
+
+
+def report_fallback(path: Path, used: str, *, allowed: bool) -> None:
+    """Say loudly what nobody notices otherwise: a GPU was expected, and the CPU does the work."""
+    if not allowed:
+        raise ModelError(
+            f"provider cuda was asked for, but ONNX Runtime runs {path.name} on {used}: install "
+            "onnxruntime-gpu with CUDA and cuDNN, set provider: auto or cpu, "
+            "or allow_cpu_fallback: true"
+        )
+    logger.warning("CUDA does not work here: %s runs on %s", path.name, used)
+
+
+def has_driver() -> bool:
+    """Whether an NVIDIA driver is there, so that `auto` is quiet on machines without a GPU."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def warn_of_two_runtimes() -> None:
+    """Both wheels own the same folder: whichever was installed last decides about CUDA."""
+    if is_installed("onnxruntime") and is_installed("onnxruntime-gpu"):
+        logger.warning(
+            "onnxruntime and onnxruntime-gpu are both installed and overwrite each other: "
+            "uninstall both, then install the one you want"
+        )
+
+
+def is_installed(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except PackageNotFoundError:
+        return False
+    return True

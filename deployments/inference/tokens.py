@@ -1,0 +1,190 @@
+"""Token ids for cross-encoders and dense encoders, equal to the reference tokenizer's."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from deployments.inference.errors import ModelError
+
+logger = logging.getLogger(__name__)
+
+# The library reads this at every call. Its own pool has a thread for each core of the host,
+# whatever share of them this process was given, and deadlocks in a forked child.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+CHARACTERS_PER_TOKEN = 16
+FEWEST_TOKENS = 8
+PAD_TOKENS = ("[PAD]", "<pad>", "<|endoftext|>")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPair:
+    """One model input: a (query, text) pair, or a text alone for a dense encoder.
+
+    `ids` and `type_ids` are (length,). `truncated` says that the model does not see all of it.
+    """
+
+    ids: NDArray[np.int32]
+    type_ids: NDArray[np.int32]
+    truncated: bool
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The special tokens around one or two sequences: ids and segment ids, in order.
+
+    `gaps` holds the tokens before, between and after the sequences; `types` a segment id for
+    each sequence.
+    """
+
+    gaps: tuple[tuple[tuple[int, int], ...], ...]
+    types: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many special tokens there are."""
+        return sum(len(gap) for gap in self.gaps)
+
+    def around(self, sequences: Sequence[list[int]], truncated: bool) -> EncodedPair:
+        """Put the special tokens around sequences of ids."""
+        ids: list[int] = []
+        types: list[int] = []
+        for index, gap in enumerate(self.gaps):
+            ids += [token for token, _ in gap]
+            types += [segment for _, segment in gap]
+            if index < len(sequences):
+                ids += sequences[index]
+                types += [self.types[index]] * len(sequences[index])
+        return EncodedPair(np.array(ids, np.int32), np.array(types, np.int32), truncated)
+
+
+class PairTokenizer:
+    """A tokenizer.json with a window of `max_tokens`, safe to share between threads.
+
+    No call changes the shared tokenizer: truncation is done here, on ids. A text is first cut to
+    `max_characters` (16 a token), which bounds the time spent on a megabyte of text; the query
+    is then capped to half the window, and only the text gives way to the rest. Special tokens
+    written out in a text are ordinary text.
+    """
+
+    def __init__(self, path: Path, max_tokens: int):
+        """ModelError if the file is unusable or the window is too small."""
+        if max_tokens < FEWEST_TOKENS:
+            raise ModelError(f"max_tokens must be at least {FEWEST_TOKENS}, not {max_tokens}")
+        self.max_tokens = max_tokens
+        self.max_characters = max_tokens * CHARACTERS_PER_TOKEN
+        self.tokenizer = load_tokenizer(path)
+        self.pad_id = find_pad_id(self.tokenizer)
+        switch_off_own_limits(self.tokenizer, path, max_tokens)
+        self.pair_frame = find_frame(self.tokenizer, path, ("a", "b"))
+        self.text_frame = find_frame(self.tokenizer, path, ("a",))
+
+    def encode_pairs(self, query: str, documents: Sequence[str]) -> list[EncodedPair]:
+        """Encode one query with each document, in order. The query is encoded once."""
+        (query_ids, query_cut), *_ = self.encode_bare([query])
+        cap = self.max_tokens // 2
+        query_ids, query_cut = query_ids[:cap], query_cut or len(query_ids) > cap
+        room = self.max_tokens - self.pair_frame.size - len(query_ids)
+        return [
+            self.pair_frame.around([query_ids, ids[:room]], query_cut or cut or len(ids) > room)
+            for ids, cut in self.encode_bare(documents)
+        ]
+
+    def encode_texts(self, texts: Sequence[str]) -> list[EncodedPair]:
+        """Encode single texts, in order."""
+        room = self.max_tokens - self.text_frame.size
+        return [
+            self.text_frame.around([ids[:room]], cut or len(ids) > room)
+            for ids, cut in self.encode_bare(texts)
+        ]
+
+    def encode_bare(self, texts: Sequence[str]) -> list[tuple[list[int], bool]]:
+        """Return the ids of each text without special tokens, and whether characters were cut."""
+        cut = [repair(text[: self.max_characters]) for text in texts]
+        encodings = self.tokenizer.encode_batch_fast(cut, add_special_tokens=False)
+        return [
+            (encoding.ids, len(text) > self.max_characters)
+            for encoding, text in zip(encodings, texts, strict=True)
+        ]
+
+    def pad(self, batch: Sequence[EncodedPair]) -> dict[str, NDArray[np.int64]]:
+        """Return input_ids, attention_mask and token_type_ids, each (n, longest)."""
+        shape = (len(batch), max((pair.length for pair in batch), default=0))
+        ids = np.full(shape, self.pad_id, np.int64)
+        mask = np.zeros(shape, np.int64)
+        types = np.zeros(shape, np.int64)
+        for row, pair in enumerate(batch):
+            ids[row, : pair.length] = pair.ids
+            mask[row, : pair.length] = 1
+            types[row, : pair.length] = pair.type_ids
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+
+
+def repair(text: str) -> str:
+    """Replace lone surrogates, which no tokenizer accepts, and join those that form a pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more precise
+        raise ModelError(f"cannot use {path} as a tokenizer: {error}") from error
+
+
+def switch_off_own_limits(tokenizer: Tokenizer, path: Path, max_tokens: int) -> None:
+    own = (tokenizer.truncation or {}).get("max_length", max_tokens)
+    if own != max_tokens:
+        logger.info("%s truncates to %s tokens; the configured %s apply", path, own, max_tokens)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+
+
+def find_pad_id(tokenizer: Tokenizer) -> int:
+    """Return the pad id of the file's own padding, else of the usual pad tokens, else 0."""
+    if tokenizer.padding is not None:
+        return int(tokenizer.padding["pad_id"])
+    known = (tokenizer.token_to_id(token) for token in PAD_TOKENS)
+    return next((token for token in known if token is not None), 0)
+
+
+def find_frame(tokenizer: Tokenizer, path: Path, samples: Sequence[str]) -> Frame:
+    """Read off where the tokenizer's own post-processor puts special tokens.
+
+    Post-processing each pair would give the same ids, but it also combines the overflow of both
+    sides: for two long texts that takes 150 ms and 500 MB a pair.
+    """
+    bare = [tokenizer.encode(sample, add_special_tokens=False) for sample in samples]
+    framed = tokenizer.post_process(bare[0], bare[1] if len(bare) == 2 else None, True)
+    owners = [index for index, one in enumerate(bare) for _ in one.ids]
+    gaps: list[list[tuple[int, int]]] = [[] for _ in range(len(samples) + 1)]
+    ordinary: list[tuple[int, int]] = []
+    for token, segment, special in zip(
+        framed.ids, framed.type_ids, framed.special_tokens_mask, strict=True
+    ):
+        if special:
+            gaps[owners[len(ordinary) - 1] + 1 if ordinary else 0].append((token, segment))
+        else:
+            ordinary.append((token, segment))
+    bare_ids = [token for one in bare for token in one.ids]
+    if set(owners) != set(range(len(bare))) or [token for token, _ in ordinary] != bare_ids:
+        raise ModelError(f"{path} does not put the text after the query")
+    types = (ordinary[owners.index(index)][1] for index in range(len(samples)))
+    return Frame(tuple(tuple(gap) for gap in gaps), tuple(types))

@@ -1,0 +1,105 @@
+"""Sessions that say which device they run on."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deployments.inference.errors import ModelError
+from deployments.inference.sessions import (
+    has_driver,
+    open_session,
+    session_options,
+    threads_for,
+    usable_cpus,
+    warn_of_two_runtimes,
+)
+
+IDS = np.array([[2, 5, 3, 6, 3]], np.int64)
+FEEDS = {"input_ids": IDS, "attention_mask": np.ones_like(IDS), "token_type_ids": IDS * 0}
+without_gpu = pytest.mark.skipif(has_driver(), reason="needs a machine without a GPU")
+
+
+@without_gpu
+def test_asking_for_cuda_where_there_is_none_is_an_error(make_model: Callable[..., Path]) -> None:
+    with pytest.raises(ModelError, match=r"runs model\.onnx on CPUExecutionProvider"):
+        open_session(make_model() / "model.onnx", provider="cuda")
+
+
+@without_gpu
+def test_an_allowed_fallback_says_cpu(
+    make_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    session = open_session(make_model() / "model.onnx", provider="cuda", allow_cpu_fallback=True)
+    assert session.provider == "CPUExecutionProvider"
+    assert "CUDA does not work here: model.onnx runs on CPUExecutionProvider" in caplog.text
+
+
+@without_gpu
+def test_auto_is_cpu_where_there_is_no_gpu(make_model: Callable[..., Path]) -> None:
+    assert open_session(make_model() / "model.onnx").provider == "CPUExecutionProvider"
+
+
+def test_only_declared_inputs_are_fed(make_model: Callable[..., Path]) -> None:
+    session = open_session(make_model(types=False) / "model.onnx", provider="cpu")
+    assert list(session.inputs) == ["input_ids", "attention_mask"]
+    assert session.run(FEEDS, "logits").shape == (1, 1)
+
+
+def test_the_usual_output_is_picked_if_the_graph_has_it(make_model: Callable[..., Path]) -> None:
+    session = open_session(make_model() / "model.onnx", provider="cpu")
+    assert session.pick_output("logits") == "logits"
+    assert session.pick_output("scores") == "logits"
+
+
+def test_eight_threads_share_a_session(make_model: Callable[..., Path]) -> None:
+    session = open_session(make_model() / "model.onnx", provider="cpu")
+    expected = session.run(FEEDS, "logits").tolist()
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(lambda _: session.run(FEEDS, "logits").tolist(), range(200)))
+    assert results == [expected] * 200
+
+
+def test_an_unknown_provider_is_refused(make_model: Callable[..., Path]) -> None:
+    with pytest.raises(ModelError, match="one of auto, cuda, cpu, not 'gpu'"):
+        open_session(make_model() / "model.onnx", provider="gpu")
+
+
+def test_a_file_that_is_no_graph_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"not a graph")
+    with pytest.raises(ModelError, match=r"cannot load .*model\.onnx"):
+        open_session(tmp_path / "model.onnx", provider="cpu")
+    with pytest.raises(ModelError, match=r"cannot load .*absent\.onnx"):
+        open_session(tmp_path / "absent.onnx", provider="cpu")
+
+
+def test_threads_are_set_and_do_not_spin() -> None:
+    options = session_options(3)
+    assert (options.intra_op_num_threads, options.inter_op_num_threads) == (3, 1)
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+def test_threads_never_exceed_what_the_process_may_use() -> None:
+    assert usable_cpus() == len(os.sched_getaffinity(0))
+    assert threads_for(1000.0) == usable_cpus()
+    assert [threads_for(cpus) for cpus in (0.0, 0.1, 1.0)] == [1, 1, 1]
+    assert threads_for(1.5) == min(2, usable_cpus())
+
+
+def test_two_runtimes_in_one_environment_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("onnxruntime", "onnxruntime-gpu"):
+        metadata = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        warn_of_two_runtimes()
+    assert "onnxruntime and onnxruntime-gpu are both installed" in caplog.text

@@ -1,0 +1,177 @@
+"""A model's settings: stored, assumed, overridden; and how a model is named."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deployments.inference.errors import ModelError
+from deployments.inference.settings import (
+    ModelSettings,
+    fingerprint,
+    model_name,
+    read_settings,
+    resolve_model,
+)
+
+
+def write_config(folder: Path, content: dict[str, object], name: str = "config.json") -> None:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_stored_settings_are_used(make_model: Callable[..., Path]) -> None:
+    folder = make_model(settings={"activation": "identity", "max_tokens": 48})
+    assert read_settings(folder, "cross_encoder") == ModelSettings(
+        name="tiny", kind="cross_encoder", max_tokens=48, activation="identity"
+    )
+
+
+def test_overrides_win_and_none_does_not_count(make_model: Callable[..., Path]) -> None:
+    folder = make_model(settings={"activation": "identity", "max_tokens": 48})
+    settings = read_settings(folder, "cross_encoder", activation="sigmoid", max_tokens=None)
+    assert (settings.activation, settings.max_tokens) == ("sigmoid", 48)
+
+
+def test_defaults_are_assumed_and_logged(
+    make_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        settings = read_settings(make_model(), "cross_encoder")
+    assert settings == ModelSettings(name="tiny", kind="cross_encoder")
+    assert (settings.activation, settings.max_tokens) == ("sigmoid", 512)
+    assert "has no onepass.json: assuming activation sigmoid, 512 tokens" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("config", "window"),
+    [
+        ({"max_position_embeddings": 128}, 128),
+        ({"max_position_embeddings": 8192}, 512),
+        ({"max_position_embeddings": 514, "model_type": "roberta"}, 512),
+        ({"max_position_embeddings": 130, "model_type": "xlm-roberta"}, 128),
+        ({"max_position_embeddings": "many"}, 512),
+    ],
+)
+def test_the_assumed_window_fits_the_models_positions(
+    make_model: Callable[..., Path], config: dict[str, object], window: int
+) -> None:
+    folder = make_model()
+    write_config(folder, config)
+    assert read_settings(folder, "cross_encoder").max_tokens == window
+
+
+def test_the_window_may_grow_to_what_the_model_was_made_for(
+    make_model: Callable[..., Path],
+) -> None:
+    folder = make_model()
+    write_config(folder, {"max_position_embeddings": 8192})
+    assert read_settings(folder, "cross_encoder", max_tokens=8192).max_tokens == 8192
+    with pytest.raises(ModelError, match="max_tokens of tiny can be 8192 at most"):
+        read_settings(folder, "cross_encoder", max_tokens=8193)
+
+
+def test_a_window_that_nothing_is_known_about_is_taken_as_given(
+    make_model: Callable[..., Path],
+) -> None:
+    assert read_settings(make_model(), "cross_encoder", max_tokens=1024).max_tokens == 1024
+
+
+def test_declared_pooling_is_used_and_mean_is_assumed(make_model: Callable[..., Path]) -> None:
+    folder = make_model(hidden=True)
+    assert read_settings(folder, "dense").pooling == "mean"
+    write_config(folder, {"pooling_mode_cls_token": True}, "1_Pooling/config.json")
+    assert read_settings(folder, "dense").pooling == "cls"
+
+
+def test_a_model_of_another_kind_is_refused(make_model: Callable[..., Path]) -> None:
+    folder = make_model(hidden=True, settings={})
+    with pytest.raises(ModelError, match="tiny is a dense model, and a cross_encoder model"):
+        read_settings(folder, "cross_encoder")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"activation": "softmax"}, "activation of tiny must be one of sigmoid, identity"),
+        ({"pooling": "max"}, "pooling of tiny must be one of cls, mean"),
+        ({"max_tokens": 0}, "max_tokens of tiny must be a positive whole number"),
+        ({"max_tokens": True}, "max_tokens of tiny must be a positive whole number"),
+        ({"colour": "red"}, "onepass.json is not usable"),
+    ],
+)
+def test_wrong_settings_are_refused(
+    make_model: Callable[..., Path], wrong: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        read_settings(make_model(settings=wrong), "cross_encoder")
+
+
+def test_a_damaged_settings_file_is_named(make_model: Callable[..., Path]) -> None:
+    folder = make_model()
+    (folder / "onepass.json").write_text("{")
+    with pytest.raises(ModelError, match=r"cannot read .*onepass\.json"):
+        read_settings(folder, "cross_encoder")
+
+
+def test_a_local_folder_is_a_model(make_model: Callable[..., Path]) -> None:
+    folder = make_model()
+    assert resolve_model(str(folder)) == folder
+
+
+def test_a_hub_folder_keeps_its_graph_in_a_folder_of_its_own(
+    make_model: Callable[..., Path],
+) -> None:
+    folder = make_model()
+    (folder / "onnx").mkdir()
+    (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
+    assert resolve_model(str(folder)) == folder
+
+
+def test_what_a_local_folder_lacks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"lacks model\.onnx and tokenizer\.json"):
+        resolve_model(str(tmp_path))
+
+
+def test_an_unknown_model_is_told_the_three_choices() -> None:
+    with pytest.raises(ModelError) as caught:
+        resolve_model("no-such-model")
+    assert str(caught.value) == (
+        "there is no model 'no-such-model': name a bundle (ms-marco-MiniLM-L-12-v2, "
+        "bge-small-en-v1.5), a local folder with model.onnx and tokenizer.json, "
+        "or a hub id (org/name) where the hub can be reached"
+    )
+
+
+def test_a_hub_that_cannot_be_reached_is_told_the_three_choices(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"cannot fetch no\.such/model--x from the hub .*bundle"):
+        resolve_model("no.such/model--x")
+
+
+def test_models_are_named_after_their_folder_or_hub_repository() -> None:
+    cached = Path("/cache/models--BAAI--bge-small-en/snapshots/0123abcd")
+    assert model_name(cached) == "bge-small-en"
+    assert model_name(Path("/models/mine")) == "mine"
+
+
+def test_a_fingerprint_changes_with_everything_a_score_depends_on() -> None:
+    settings = ModelSettings(name="tiny", kind="cross_encoder")
+    prints = {
+        fingerprint(settings, "w", "t", "fp32"),
+        fingerprint(settings, "x", "t", "fp32"),
+        fingerprint(settings, "w", "x", "fp32"),
+        fingerprint(settings, "w", "t", "fp16"),
+        fingerprint(ModelSettings("tiny", "cross_encoder", 256), "w", "t", "fp32"),
+        fingerprint(ModelSettings("tiny", "cross_encoder", 512, "identity"), "w", "t", "fp32"),
+    }
+    assert len(prints) == 6
+    assert fingerprint(settings, "w", "t", "fp32") in prints
+    assert all(len(p) == len("tiny@") + 12 and p.startswith("tiny@") for p in prints)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from deployments.outbox import Outbox
+from pipeline.errors import Unavailable
+from tests.records import record
+from tracker.records import RetrievalRecord
+
+
+class Tracker:
+    """Keeps what it is sent; fails while it is down."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.down = False
+
+    async def __call__(self, records: Sequence[RetrievalRecord]) -> None:
+        if self.down:
+            raise Unavailable("down")
+        self.kept += [one.retrieval_id for one in records]
+
+
+async def test_records_are_sent_in_order_without_the_caller_waiting() -> None:
+    tracker = Tracker()
+    outbox = Outbox(tracker, 10)
+    outbox.start()
+    records = [record("a") for _ in range(3)]
+    assert all(outbox.put(one) for one in records)
+    while outbox.sent < 3:
+        await asyncio.sleep(0.005)
+    assert tracker.kept == [one.retrieval_id for one in records]
+    await outbox.close(1)
+
+
+async def test_a_full_outbox_drops_and_counts() -> None:
+    outbox = Outbox(Tracker(), 2)
+    assert [outbox.put(record("a")) for _ in range(3)] == [True, True, False]
+    assert outbox.dropped == 1
+
+
+async def test_closing_sends_what_waits() -> None:
+    tracker = Tracker()
+    outbox = Outbox(tracker, 10)
+    outbox.put(record("a"))
+    await outbox.close(1)
+    assert (len(tracker.kept), outbox.dropped) == (1, 0)
+
+
+async def test_closing_while_the_tracker_is_down_counts_what_is_lost() -> None:
+    tracker = Tracker()
+    tracker.down = True
+    outbox = Outbox(tracker, 10)
+    outbox.put(record("a"))
+    await outbox.close(1)
+    assert outbox.dropped == 1

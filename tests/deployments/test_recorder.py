@@ -1,0 +1,96 @@
+"""The Recorder as a plain object, on a real file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from deployments.config import TrackerArgs
+from deployments.recorder import Recorder
+from pipeline.errors import InvalidInput, NotFound
+from tests.records import record
+from tracker.ids import new_retrieval_id
+from tracker.records import PurgeCounts, Window
+
+
+@pytest.fixture
+async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
+    owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
+    yield owner
+    await owner.close()
+
+
+async def test_records_are_stored_once_even_if_sent_twice(recorder: Recorder) -> None:
+    one = record("a", "b")
+    await asyncio.gather(recorder.record([one]), recorder.record([one]))
+    await recorder.record([one])
+    status = await recorder.status()
+    assert (status["retrievals"], status["hits"]) == (1, 2)
+
+
+async def test_feedback_for_a_known_document_is_stored_and_a_repeat_replaces(
+    recorder: Recorder,
+) -> None:
+    one = record("a")
+    await recorder.record([one])
+    await recorder.feedback("default", one.retrieval_id, "a", "relevant")
+    await recorder.feedback("default", one.retrieval_id, "a", "not_relevant")
+    stored = recorder.store.get_record("default", one.retrieval_id)
+    assert [f.outcome for f in stored.feedback] == ["not_relevant"]
+
+
+async def test_feedback_that_overtakes_its_record_waits_for_it(recorder: Recorder) -> None:
+    one = record("a")
+    early = asyncio.create_task(
+        recorder.feedback("default", one.retrieval_id, "a", "relevant")
+    )
+    await asyncio.sleep(0.2)
+    await recorder.record([one])
+    await early
+    assert (await recorder.status())["feedback"] == 1
+
+
+async def test_feedback_for_what_is_unknown_is_not_found(recorder: Recorder) -> None:
+    one = record("a", at=datetime.now(timezone.utc))
+    await recorder.record([one])
+    with pytest.raises(NotFound):
+        await recorder.feedback("default", "no-such-id", "a", "relevant")
+    with pytest.raises(NotFound):
+        await recorder.feedback("default", one.retrieval_id, "z", "relevant")
+    with pytest.raises(NotFound):
+        await recorder.feedback("default", new_retrieval_id(), "a", "relevant")
+
+
+async def test_a_purge_deletes_what_is_older_and_leaves_no_orphan(recorder: Recorder) -> None:
+    now = datetime.now(timezone.utc)
+    old, new = record("a", "b", at=now - timedelta(days=10)), record("c", at=now)
+    await recorder.record([old, new])
+    await recorder.feedback("default", old.retrieval_id, "a", "relevant")
+    cutoff = now - timedelta(days=1)
+    assert await recorder.purge(cutoff, dry_run=True) == PurgeCounts(1, 2, 1)
+    assert await recorder.purge(cutoff) == PurgeCounts(1, 2, 1)
+    assert await recorder.purge(cutoff) == PurgeCounts()
+    assert recorder.store.orphans() == 0
+    kept = recorder.store.find_records(Window("default"), 10, 0)
+    assert [r.retrieval_id for r in kept] == [new.retrieval_id]
+
+
+async def test_a_purge_of_the_future_is_refused(recorder: Recorder) -> None:
+    with pytest.raises(InvalidInput):
+        await recorder.purge(datetime.now(timezone.utc) + timedelta(hours=1))
+
+
+async def test_shutdown_flushes_what_waits(tmp_path: Path) -> None:
+    args = TrackerArgs(path=str(tmp_path / "tracker.duckdb"))
+    first = Recorder(args)
+    waiting = asyncio.create_task(first.record([record("a")]))
+    await asyncio.sleep(0)
+    await first.close()
+    assert await waiting == 1
+    second = Recorder(args)
+    assert (await second.status())["retrievals"] == 1
+    await second.close()
