@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -57,7 +58,7 @@ def is_options(kind: Any) -> bool:
 def shown(default: Any) -> str:
     if default is PydanticUndefined:
         return "required"
-    return f"`{'null' if default is None else str(default).lower() if default in (True, False) else default}`"
+    return f"`{default if isinstance(default, str) else json.dumps(default)}`"
 
 
 if __name__ == "__main__":

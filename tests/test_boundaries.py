@@ -1,0 +1,86 @@
+"""Who may import what, seen from outside: each check runs in a process of its own."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+BLOCK = """
+import importlib.abc, sys
+blocked = {blocked!r}
+class Block(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in blocked or name in blocked:
+            raise ImportError("blocked: " + name)
+sys.meta_path.insert(0, Block())
+import {module}
+"""
+HEAVY = ["ray", "fastapi", "pydantic", "lancedb", "pyarrow", "onnx", "onnxruntime", "tokenizers"]
+
+
+def imports(module: str, blocked: list[str]) -> subprocess.CompletedProcess[str]:
+    code = BLOCK.format(blocked=set(blocked), module=module)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "blocked"),
+    [
+        ("pipeline.chain", [*HEAVY, "duckdb", "tracker", "deployments"]),
+        ("pipeline.filters", [*HEAVY, "duckdb", "tracker", "deployments"]),
+        ("tracker.store", [*HEAVY, "deployments"]),
+        ("tracker.retention", [*HEAVY, "duckdb", "deployments"]),
+        ("deployments.composer", ["onnx", "onnxruntime", "tokenizers", "duckdb", "lancedb"]),
+        ("deployments.ingress", ["onnx", "onnxruntime", "tokenizers", "duckdb", "lancedb"]),
+        ("deployments.retrieval", ["onnx", "onnxruntime", "tokenizers", "duckdb"]),
+        ("deployments.stores.lance", ["onnxruntime", "tokenizers", "duckdb"]),
+        ("deployments.scorer", ["duckdb", "lancedb", "fastapi"]),
+        ("deployments.recorder", ["onnx", "onnxruntime", "tokenizers", "lancedb"]),
+        ("deployments.inference.cross_encoder", ["ray", "fastapi", "pydantic", "duckdb"]),
+    ],
+)
+def test_a_module_imports_without_what_it_must_not_know(module: str, blocked: list[str]) -> None:
+    result = imports(module, blocked)
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+def test_the_block_itself_works() -> None:
+    assert "blocked: duckdb" in imports("tracker.store", ["duckdb"]).stderr
+
+
+OWNERS = {
+    "duckdb": {"tracker/database.py"},
+    "lancedb": {"deployments/stores/lance.py"},
+    "onnxruntime": {"deployments/inference/sessions.py", "deployments/inference/conversion.py"},
+    "onnx": {"deployments/inference/conversion.py"},
+    "tokenizers": {"deployments/inference/tokens.py"},
+    "huggingface_hub": {"deployments/inference/settings.py"},
+    "semantic_text_splitter": {"deployments/chunking.py"},
+    "httpx": {"deployments/cli/client.py"},
+}
+
+
+def importers(dependency: str) -> set[str]:
+    """The files of the product that import a dependency, wherever in the file."""
+    found = set()
+    for package in ("pipeline", "tracker", "deployments"):
+        for file in (ROOT / package).rglob("*.py"):
+            nodes = list(ast.walk(ast.parse(file.read_text())))
+            names = [
+                alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+            ]
+            names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+            if dependency in {name.split(".")[0] for name in names}:
+                found.add(file.relative_to(ROOT).as_posix())
+    return found
+
+
+@pytest.mark.parametrize(("dependency", "owners"), OWNERS.items())
+def test_a_dependency_is_imported_in_one_place(dependency: str, owners: set[str]) -> None:
+    assert importers(dependency) == owners
