@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from deployments.api.wire import FilledText, Json, Metadata, Text, Wire
 
-CORPUS = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
+CORPUS = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Corpus = Annotated[str, Field(pattern=CORPUS)]
 DocumentId = Annotated[FilledText, Field(max_length=512)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

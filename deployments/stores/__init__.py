@@ -1,0 +1,1 @@
+"""Index engines, one file each, behind one Protocol."""

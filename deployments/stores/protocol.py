@@ -1,0 +1,82 @@
+"""What every index engine does for us. Fusion is ours, so an engine only answers single legs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.documents import Chunk, CorpusKey
+from pipeline.filters import Filter
+from pipeline.legs import DENSE, LegHit
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedChunk:
+    """A chunk as it is written: with its vector (dimension,), and its document's digest."""
+
+    chunk: Chunk
+    vector: NDArray[np.float32] | None
+    document_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class LegQuery:
+    """One leg for one query variant: `text` for bm25, `vector` (dimension,) for dense."""
+
+    leg: str
+    k: int
+    text: str = ""
+    vector: NDArray[np.float32] | None = None
+    filter: Filter | None = None
+
+    def __post_init__(self) -> None:
+        if self.leg == DENSE and self.vector is None:
+            raise ValueError("a dense query needs a vector")
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSize:
+    documents: int
+    chunks: int
+
+
+class Store(Protocol):
+    """One index engine. Every method but `upsert` and `corpora` raises NotFound for a corpus
+    that does not exist; whatever the engine raises comes out as Unavailable. No chunk that comes
+    out has a reserved key in its metadata, whatever went in."""
+
+    async def upsert(self, corpus: CorpusKey, chunks: Sequence[IndexedChunk]) -> None:
+        """Replace, in one commit, all chunks of the documents that `chunks` belong to.
+
+        Creates the corpus. Of several chunks with one id the last counts. Once this returns,
+        every later search through any Store on the same data sees the new chunks, and none of
+        the old.
+        """
+
+    async def delete(self, corpus: CorpusKey, document_ids: Sequence[str]) -> int:
+        """Delete documents with all their chunks; return how many documents existed."""
+
+    async def search(self, corpus: CorpusKey, query: LegQuery) -> list[LegHit]:
+        """Return at most `query.k` hits, best first; ties by chunk id. Dense scores are cosine
+        similarities; a chunk without a vector, or with a zero one, is in no dense answer. The
+        filter acts before the limit, and means what `pipeline.filters.matches` says. A text
+        without a known word finds nothing; a dense query without a vector is a ValueError."""
+
+    async def fetch(self, corpus: CorpusKey, document_id: str) -> list[Chunk]:
+        """Return a document's chunks by chunk index; empty if there is no such document."""
+
+    async def digests(self, corpus: CorpusKey, document_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return the digest of each of these documents that is stored."""
+
+    async def size(self, corpus: CorpusKey) -> CorpusSize:
+        """Count documents and chunks."""
+
+    async def corpora(self, tenant: str) -> list[str]:
+        """Return the names of a tenant's corpora, sorted."""
+
+    async def drop(self, corpus: CorpusKey) -> None:
+        """Delete the corpus with everything in it."""
