@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -148,7 +149,9 @@ async def readyz(gate: Gate) -> JSONResponse:
     return JSONResponse({"status": state, "degraded": down}, 200 if ready else 503)
 
 
-def create_api(gateway: Gateway, limits: LimitsArgs, auth: AuthArgs) -> FastAPI:
+def create_api(
+    gateway: Gateway, limits: LimitsArgs, auth: AuthArgs, *, names_request: bool = True
+) -> FastAPI:
     """Build the HTTP application around a gateway."""
     app = FastAPI(
         title="Onepass",
@@ -159,7 +162,10 @@ def create_api(gateway: Gateway, limits: LimitsArgs, auth: AuthArgs) -> FastAPI:
     app.include_router(router)
     errors.install(app)
     app.add_middleware(
-        RequestFrame, body_bytes=limits.body_bytes, allow_anonymous=auth.allow_anonymous
+        RequestFrame,
+        body_bytes=limits.body_bytes,
+        allow_anonymous=auth.allow_anonymous,
+        names_request=names_request,
     )
     return app
 
@@ -169,7 +175,9 @@ class Ingress:
     """Serves the routes on Ray's HTTP proxy."""
 
     def __init__(self, parts: Mapping[str, Handle], limits: LimitsArgs, auth: AuthArgs) -> None:
-        self.api = create_api(ServeGateway(parts), limits, auth)
+        # HAProxy, the other ingress that Serve knows, leaves the answer's headers alone.
+        names_request = os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == "1"
+        self.api = create_api(ServeGateway(parts), limits, auth, names_request=names_request)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return self.api

@@ -24,11 +24,16 @@ MAX_REQUEST_ID = 128
 @dataclass
 class RequestFrame:
     """Sets X-Request-Id and Server-Timing, serves loopback clients only unless told otherwise,
-    and reads the body whole, so that one over the limit is refused before it is parsed."""
+    and reads the body whole, so that one over the limit is refused before it is parsed.
+
+    Ray Serve's own proxy adds the id to the answer after this, and then a second one would be
+    one too many: `names_request` false leaves it to the proxy.
+    """
 
     app: ASGIApp
     body_bytes: int
     allow_anonymous: bool
+    names_request: bool = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,7 +54,8 @@ class RequestFrame:
                 total_ms = (time.perf_counter() - started) * 1e3
                 stages = {**state.get("timings_ms", {}), "total": total_ms}
                 framed = MutableHeaders(scope=message)
-                framed["X-Request-Id"] = request_id
+                if self.names_request:
+                    framed["X-Request-Id"] = request_id
                 framed["Server-Timing"] = ", ".join(
                     f"{stage};dur={ms:.1f}" for stage, ms in stages.items()
                 )

@@ -23,12 +23,13 @@ class Retrieval:
 
     def __init__(self, args: IndexArgs) -> None:
         self.store = open_store(args, dimension=None, read_only=True)
-        self.failed_legs = 0
+        self.searches = self.failed_legs = 0
 
     async def search(
         self, corpus: CorpusKey, queries: Sequence[tuple[int, LegQuery]], timeout_ms: float
     ) -> list[LegResult]:
         """Answer each (variant, query). Raises NotFound for a corpus that does not exist."""
+        self.searches += 1
         return list(
             await asyncio.gather(
                 *(self._leg(corpus, variant, query, timeout_ms) for variant, query in queries)
@@ -53,4 +54,8 @@ class Retrieval:
         return True
 
     async def status(self) -> dict[str, Any]:
-        return {"pid": os.getpid(), "failed_legs": self.failed_legs}
+        return {
+            "pid": os.getpid(),
+            "searches": self.searches,
+            "failed_legs": self.failed_legs,
+        }
