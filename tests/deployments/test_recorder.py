@@ -45,9 +45,7 @@ async def test_feedback_for_a_known_document_is_stored_and_a_repeat_replaces(
 
 async def test_feedback_that_overtakes_its_record_waits_for_it(recorder: Recorder) -> None:
     one = record("a")
-    early = asyncio.create_task(
-        recorder.feedback("default", one.retrieval_id, "a", "relevant")
-    )
+    early = asyncio.create_task(recorder.feedback("default", one.retrieval_id, "a", "relevant"))
     await asyncio.sleep(0.2)
     await recorder.record([one])
     await early
