@@ -56,9 +56,10 @@ class LanceStore:
     """One table for each corpus. Any number of processes may read while others write.
 
     `dimension` is that of the vectors to write; None writes none, and a corpus without them has
-    no dense leg. A read-only store needs none, and refuses to write. Integers in metadata beyond 64 bits come back as floats, and keys sorted. Rows that
-    the text index does not cover yet are found all the same, but scored by fresher statistics of
-    the corpus than the rows it covers, so there equal texts may differ a little.
+    no dense leg. A read-only store needs none, and refuses to write. Integers in metadata beyond
+    64 bits come back as floats, and keys sorted. Rows that the text index does not cover yet are
+    found all the same, but scored by fresher statistics of the corpus than the rows it covers,
+    so there equal texts may differ a little.
     """
 
     def __init__(

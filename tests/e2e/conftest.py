@@ -23,4 +23,4 @@ def cluster() -> Iterator[None]:
     )
     yield
     serve.shutdown()
-    ray.shutdown()
+    ray.shutdown()  # type: ignore[no-untyped-call]
