@@ -22,5 +22,5 @@ def cluster() -> Iterator[None]:
         _node_ip_address="127.0.0.1",
     )
     yield
-    serve.shutdown()
-    ray.shutdown()  # type: ignore[no-untyped-call]
+    serve.shutdown()  # type: ignore[no-untyped-call]
+    ray.shutdown()
