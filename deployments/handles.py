@@ -38,12 +38,11 @@ async def call(
     Unavailable for everything else, so that no caller meets an error of Ray.
     """
     name = handle.deployment_name
-    remote = getattr(handle.options(_by_reference=size > BY_VALUE_BYTES), method)
     deadline = asyncio.get_running_loop().time() + timeout_s
     for attempt in (1, 2):
+        remaining = deadline - asyncio.get_running_loop().time()
         try:
-            remaining = deadline - asyncio.get_running_loop().time()
-            return await asyncio.wait_for(remote.remote(*args), remaining)
+            return await within(remaining, handle, method, args, size)
         except OnepassError as error:
             raise (cause_of(error) or error) from None
         except asyncio.TimeoutError:
@@ -58,6 +57,18 @@ async def call(
             logger.exception("%s.%s failed", name, method)
             raise (cause_of(error) or Unavailable(f"{name} failed")) from None
     raise AssertionError("unreachable")
+
+
+async def within(
+    seconds: float, handle: Handle, method: str, args: tuple[Any, ...], size: int
+) -> Any:
+    """Await one call; one that nobody awaits any more is cancelled at its replica too."""
+    response = getattr(handle.options(_by_reference=size > BY_VALUE_BYTES), method).remote(*args)
+    try:
+        return await asyncio.wait_for(response, seconds)
+    except (asyncio.TimeoutError, asyncio.CancelledError):
+        response.cancel()
+        raise
 
 
 def cause_of(error: BaseException) -> OnepassError | None:

@@ -66,7 +66,8 @@ class Indexer:
             d.id: {"id": d.id, "status": "unchanged", "chunks": None, "error": None}
             for d in documents
         }
-        for group in grouped([(d, self._cut(d)) for d in changed]):
+        cut = await asyncio.to_thread(lambda: [(d, self._cut(d)) for d in changed])
+        for group in grouped(cut):
             results.update(await self._write(corpus, group, digests))
         titles = [(d.id, d.title) for d in changed if results[d.id]["status"] == "stored"]
         await self._tell_tracker("record_documents", corpus, titles)
@@ -94,7 +95,8 @@ class Indexer:
             return {}
 
     def _cut(self, document: Document) -> list[Chunk]:
-        texts = document.chunks or self.chunker.chunks(document.text)
+        # A text of nothing but invisible characters has no chunks, and is still a document.
+        texts = document.chunks or self.chunker.chunks(document.text) or [document.text]
         return [
             Chunk(
                 id=chunk_id(document.id, index),

@@ -66,6 +66,9 @@ class Outbox:
                 except OnepassError as error:
                     logger.warning("the tracker does not answer, trying again: %s", error)
                     await asyncio.sleep(RETRY_S)
+                except Exception:  # the sender must outlive whatever one batch brings
+                    logger.exception("%d records cannot be sent", min(BATCH, len(self)))
+                    self.dropped += self._forget(BATCH)
 
     async def _send_batch(self) -> None:
         """Send the oldest records; they leave the queue only once they are accepted.
@@ -74,6 +77,11 @@ class Outbox:
         """
         batch = [self._waiting[i] for i in range(min(BATCH, len(self._waiting)))]
         await self.send(batch)
-        for _ in batch:
+        self.sent += self._forget(len(batch))
+
+    def _forget(self, count: int) -> int:
+        """Take up to `count` of the oldest records out; return how many."""
+        count = min(count, len(self._waiting))
+        for _ in range(count):
             self._waiting.popleft()
-        self.sent += len(batch)
+        return count

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,14 @@ class Waiting:
     records: Sequence[RetrievalRecord]
     done: asyncio.Future[None]
 
+    def resolve(self, error: Exception | None) -> None:
+        if self.done.done():  # its sender has gone
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
 
 class Recorder:
     """Writes in groups, answers feedback only after its commit, purges between writes."""
@@ -53,7 +62,7 @@ class Recorder:
         self.store = self.writer.submit(open_store, path, args).result()
         self.waiting: list[Waiting] = []
         self.wake = asyncio.Event()
-        self.recorded = 0
+        self.recorded = self.rejected = 0
         self.last_error: str | None = None
         self.committer = asyncio.get_running_loop().create_task(self._commit_groups())
         # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
@@ -94,19 +103,39 @@ class Recorder:
         return group
 
     async def _commit(self, group: Sequence[Waiting]) -> None:
+        """Commit a group as one transaction; if that fails, its records one by one."""
         records = [record for waiting in group for record in waiting.records]
         try:
-            stored = await self._write(lambda: self.store.record(records))
-        except OnepassError as error:
-            self.last_error = error.message
+            self.recorded += await self._write(lambda: self.store.record(records))
+        except Exception as error:  # the committer must outlive whatever one record brings
+            logger.warning("a group of %d records was not stored: %s", len(records), error)
             for waiting in group:
-                if not waiting.done.done():
-                    waiting.done.set_exception(error)
+                await self._commit_alone(waiting)
             return
-        self.recorded += stored
         for waiting in group:
-            if not waiting.done.done():
-                waiting.done.set_result(None)
+            waiting.resolve(None)
+
+    async def _commit_alone(self, waiting: Waiting) -> None:
+        """Store each record by itself: a bad one is rejected and counted, and holds up nobody;
+        where the tracker itself is down, the sender is told, and keeps its records."""
+        for record in waiting.records:
+            try:
+                self.recorded += await self._write(partial(self.store.record, [record]))
+            except Exception as error:
+                self.last_error = str(error)
+                if not await self._answers():
+                    waiting.resolve(Unavailable("the tracker is down"))
+                    return
+                self.rejected += 1
+                logger.exception("retrieval %s cannot be stored", record.retrieval_id)
+        waiting.resolve(None)
+
+    async def _answers(self) -> bool:
+        try:
+            await self._read(self.store.counts)
+        except OnepassError:
+            return False
+        return True
 
     async def feedback(
         self, tenant: str, retrieval_id: str, document_id: str, outcome: str
@@ -171,6 +200,7 @@ class Recorder:
             "set_aside": list(opened.set_aside),
             "queue": sum(len(waiting.records) for waiting in self.waiting),
             "recorded": self.recorded,
+            "rejected": self.rejected,
             "last_error": self.last_error,
             **dataclasses.asdict(counts),
             "retention": dataclasses.asdict(retention),

@@ -55,6 +55,11 @@ class Scorer:
             return PairScore(None, None, reason="the model's score lies outside [0, 1]")
         return PairScore(score.logit, relevance, score.truncated)
 
+    def check_health(self) -> None:
+        """Serve replaces a replica for which this raises."""
+        if not self.batcher.is_alive:
+            raise RuntimeError("a worker of the scorer has ended")
+
     async def ping(self) -> str:
         return self.encoder.fingerprint
 

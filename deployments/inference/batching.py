@@ -109,10 +109,15 @@ class Batcher:
         self._wake = asyncio.Event()
         self._threads = ThreadPoolExecutor(self.workers + 1, thread_name_prefix="scorer")
         self._tasks: set[asyncio.Task[None]] = set()
+        self._running: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        for _ in range(self.workers):
-            self._spawn(self._work())
+        self._running = [self._spawn(self._work()) for _ in range(self.workers)]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether every worker still takes batches."""
+        return not any(task.done() for task in self._running)
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -249,10 +254,11 @@ class Batcher:
         self.queued_tokens -= work.cost
         self._in_flight.pop((work.tenant, work.pair.digest), None)
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def pick_batch(pending: Sequence[Work], max_tokens: int) -> list[Work]:
@@ -278,7 +284,10 @@ def pick_batch(pending: Sequence[Work], max_tokens: int) -> list[Work]:
 def run_batch(model: PairModel, batch: Sequence[EncodedPair]) -> list[float | str]:
     """Score a batch; if it fails, score its pairs one by one, so that a bad one fails alone."""
     try:
-        return [checked(logit) for logit in model.logits(batch)]
+        logits = model.logits(batch)
+        if len(logits) != len(batch):
+            raise RuntimeError(f"{len(logits)} logits for {len(batch)} pairs")
+        return [checked(logit) for logit in logits]
     except Exception:  # any runtime's error; each pair gets its own answer
         if len(batch) == 1:
             logger.exception("scoring a pair failed")

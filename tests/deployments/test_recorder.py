@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pipeline.errors import InvalidInput, NotFound
 from tests.records import record
 from tracker.ids import new_retrieval_id
 from tracker.records import PurgeCounts, Window
+from tracker.retention import run_retention
 
 
 @pytest.fixture
@@ -92,3 +94,43 @@ async def test_shutdown_flushes_what_waits(tmp_path: Path) -> None:
     second = Recorder(args)
     assert (await second.status())["retrievals"] == 1
     await second.close()
+
+
+async def test_a_record_that_cannot_be_stored_is_rejected_and_holds_up_no_other(
+    recorder: Recorder,
+) -> None:
+    good, bad = record("a"), replace(record("b"), query="\ud800")
+    await asyncio.gather(recorder.record([bad]), recorder.record([good]))
+    await recorder.record([record("c")])
+    status = await recorder.status()
+    assert (status["retrievals"], status["rejected"]) == (2, 1)
+
+
+async def test_a_purge_that_raises_is_shown_and_does_not_end_the_schedule(
+    recorder: Recorder,
+) -> None:
+    waits: list[float] = []
+
+    async def purge(cutoff: datetime) -> int:
+        if len(waits) < 3:
+            raise RuntimeError("boom")
+        return (await recorder.purge(cutoff)).retrievals
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        shown.append((await recorder.status())["retention"]["last_error"])
+        if len(waits) == 4:
+            raise asyncio.CancelledError
+
+    shown: list[str | None] = []
+    with pytest.raises(asyncio.CancelledError):
+        await run_retention(
+            purge,
+            recorder.record_run,
+            retention_days=1,
+            interval_hours=24,
+            jitter=lambda: 0.0,
+            sleep=sleep,
+        )
+    assert waits == [0.0, 60, 300, 86_400]
+    assert shown == [None, "RuntimeError: boom", "RuntimeError: boom", None]
