@@ -58,15 +58,27 @@ class Server:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # Where the tests run in the background SIGINT is ignored, and that is inherited.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         self.wait_until(self.is_ready, START_S)
 
     def stop(self) -> None:
-        """Stop as Ctrl-C does; Ray's own processes end with the one that started them."""
+        """Stop as Ctrl-C does, and see that no replica stays behind."""
+        replicas = self.pids()
         self.http.close()
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        try:
             self._process.wait(timeout=60)
+        finally:
+            self._process.kill()
+            self._process.wait()
+        self.wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in replicas), 30)
+
+    def pids(self) -> list[int]:
+        deployments = self.status()["deployments"].values()
+        return [replica["pid"] for replicas in deployments for replica in replicas]
 
     def is_ready(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
