@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve import Application, Deployment
-from ray.serve.config import DeploymentActorConfig
+from ray.serve.config import BackpressureConfig, DeploymentActorConfig
 
 from deployments.composer import Composer
 from deployments.config import AppArgs, ConfigError, IndexArgs
@@ -22,8 +22,17 @@ from deployments.scorer import Scorer
 
 # Serve options of each deployment; `deployments:` in serve_config.yaml overrides them.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "Ingress": {"max_ongoing_requests": 256, "graceful_shutdown_timeout_s": 5},
-    "Composer": {"max_ongoing_requests": 64, "graceful_shutdown_timeout_s": 5},
+    "Ingress": {
+        "max_ongoing_requests": 256,
+        "max_queued_requests": 512,
+        "backpressure_config": BackpressureConfig(status_code=429, retry_after_s=1),
+        "graceful_shutdown_timeout_s": 5,
+    },
+    "Composer": {
+        "max_ongoing_requests": 64,
+        "max_queued_requests": 256,
+        "graceful_shutdown_timeout_s": 5,
+    },
     "Embedder": {"max_ongoing_requests": 64, "graceful_shutdown_timeout_s": 5},
     "Retrieval": {"max_ongoing_requests": 64, "graceful_shutdown_timeout_s": 5},
     # Admission is the batcher's, in tokens.

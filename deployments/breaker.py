@@ -24,7 +24,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        return self._probing is not None
+        return self._probing is not None and not self._probing.done()
 
     def check(self) -> None:
         """Raise Unavailable while the part is known to be down."""
@@ -33,7 +33,7 @@ class Breaker:
 
     def trip(self) -> None:
         """Open the circuit and start probing."""
-        if self._probing is None:
+        if not self.is_open:
             self.opened += 1
             logger.warning("%s is down: calls fail at once until a probe succeeds", self.name)
             self._probing = asyncio.get_running_loop().create_task(self._recover())
@@ -51,5 +51,4 @@ class Breaker:
             except OnepassError:
                 continue
             logger.info("%s answers again", self.name)
-            self._probing = None
             return

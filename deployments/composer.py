@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from pydantic import ValidationError
-
 from deployments.answers import retrieval_record, search_answer
-from deployments.config import AppArgs, ConfigError, SearchArgs, check_scorer, one_line
+from deployments.config import AppArgs, ConfigError, with_user_config
 from deployments.handles import Handle, call
 from deployments.legs import LegRequest, Legs
 from deployments.outbox import Outbox
@@ -34,6 +32,8 @@ from tracker.records import RetrievalRecord
 logger = logging.getLogger(__name__)
 
 RECORD_TIMEOUT_S = 10.0
+# What a search keeps for its answer after a commit that it waits for.
+ANSWER_S = 0.2
 FLUSH_S = 3.0
 
 
@@ -50,27 +50,35 @@ class Composer:
     ) -> None:
         self.args = args
         self.defaults = args.search
+        self.configured = False
+        self.config_error: str | None = None
         self.retrieval = retrieval
         self.embedder = embedder
         self.scorer = (
             RemoteScorer(scorer, args.scorer.timeout_ms) if scorer and args.scorer else None
         )
         self.recorder = recorder
-        self.outbox = Outbox(self._send_records, args.tracker.outbox_size)
+        self.outbox = Outbox(self._send_records, args.tracker.outbox_rows)
         self.outbox.start()
         # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
         self.__del__ = self.close
         self.searches = self.degraded_searches = self.pairs_reused = 0
 
     def reconfigure(self, user_config: Mapping[str, Any]) -> None:
-        """Take new search options; a wrong one is refused in one line and nothing changes."""
-        options = merged(self.args.search.model_dump(), user_config)
+        """Take new search options.
+
+        At the start a wrong one raises ConfigError. Later it is logged and shown in the status,
+        and the old options stay: an error here would make Serve stop a replica that serves.
+        """
         try:
-            defaults = SearchArgs.model_validate(options)
-        except ValidationError as error:
-            raise ConfigError(one_line(error)) from None
-        check_scorer(defaults, self.scorer is not None)
-        self.defaults = defaults
+            self.defaults = with_user_config(self.args, user_config)
+        except ConfigError as error:
+            if not self.configured:
+                raise
+            logger.error("user_config was refused, the old one stays: %s", error)
+            self.config_error = str(error)
+        else:
+            self.configured, self.config_error = True, None
 
     async def search(
         self, tenant: str, request: Mapping[str, Any], remaining_ms: float
@@ -101,7 +109,7 @@ class Composer:
             query=plan.query,
             retrieved_at=retrieved_at,
         )
-        degraded = result.degraded + (() if await self._record(record) else ("tracking",))
+        degraded = result.degraded + (() if await self._record(record, deadline) else ("tracking",))
         self._count(result, degraded)
         return search_answer(
             result,
@@ -118,21 +126,27 @@ class Composer:
         if self.scorer is None:
             raise InvalidInput("reranking needs a scorer, and none is configured")
         deadline = time.monotonic() + remaining_ms / 1e3
-        return await rerank_texts(query, documents, self.scorer.bound(tenant, deadline))
+        return await rerank_texts(query, documents, self.scorer.bound_whole(tenant, deadline))
 
-    async def _record(self, record: RetrievalRecord) -> bool:
+    async def _record(self, record: RetrievalRecord, deadline: float) -> bool:
         """Hand the record over; waits for its commit only if tracking is to be durable."""
         if self.args.tracker.durability == "async":
             return self.outbox.put(record)
+        left = deadline - time.monotonic() - ANSWER_S
         try:
-            await self._send_records([record])
+            return not await self._send_records([record], min(RECORD_TIMEOUT_S, left))
         except OnepassError as error:
             logger.warning("a retrieval was not recorded: %s", error)
             return False
-        return True
 
-    async def _send_records(self, records: Sequence[RetrievalRecord]) -> None:
-        await call(self.recorder, "record", list(records), timeout_s=RECORD_TIMEOUT_S, retry=True)
+    async def _send_records(
+        self, records: Sequence[RetrievalRecord], timeout_s: float = RECORD_TIMEOUT_S
+    ) -> list[str]:
+        """Send records; return the ids of those that can never be stored."""
+        rejected: list[str] = await call(
+            self.recorder, "record", list(records), timeout_s=timeout_s, retry=True
+        )
+        return rejected
 
     def _count(self, result: SearchResult, degraded: tuple[str, ...]) -> None:
         self.searches += 1
@@ -154,6 +168,7 @@ class Composer:
             "records_sent": self.outbox.sent,
             "records_dropped": self.outbox.dropped,
             "scorer_down": self.scorer.breaker.is_open if self.scorer else None,
+            "config_error": self.config_error,
             "search": self.defaults.model_dump(),
         }
 
@@ -168,13 +183,3 @@ async def run_search(plan: SearchPlan, legs: Legs, score: Score | None) -> Searc
     await legs.embed()
     watch.lap("embed")
     return await search(plan, legs.retrieve, score, watch)
-
-
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `changes` laid over it, objects merged key by key."""
-    result = dict(base)
-    for key, value in changes.items():
-        old = result.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
-    return result

@@ -8,6 +8,7 @@ this file.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -126,7 +127,7 @@ class ModelArgs(Options):
     allow_cpu_fallback: bool = option(
         False, "asking for cuda and getting cpu is an error at start, not a slow surprise"
     )
-    threads: int | Literal["auto"] = option(
+    threads: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = option(
         "auto", "auto = the smaller of CPU affinity and num_cpus, never the host's cores"
     )
 
@@ -153,7 +154,7 @@ class ScorerArgs(ModelArgs):
         512, "padded tokens a batch: larger batches are slower on CPU", ge=8, le=1_048_576
     )
     max_queued_tokens: int = option(
-        500_000, "admission bound: about a minute of work on two cores", ge=1
+        25_000, "over it 429: what two cores score in timeout_ms; raise it on a GPU", ge=1
     )
 
 
@@ -164,8 +165,8 @@ class TrackerArgs(Options):
     )
     memory_limit: str = option("512MB", "DuckDB's own default is 80 % of the machine")
     threads: int = option(1, "one writer; more threads would take the scorer's cores", ge=1, le=64)
-    outbox_size: int = option(
-        10_000, "records a Composer replica holds while the tracker is away", ge=1
+    outbox_rows: int = option(
+        200_000, "records and hits a Composer replica holds for the tracker: about 90 MB", ge=1
     )
     retention_days: float = option(90.0, "older records are purged; 0 = keep all", ge=0, le=36_500)
     interval_hours: float = option(24.0, "how often retention runs", gt=0, le=8_760)
@@ -179,6 +180,7 @@ class LimitsArgs(Options):
     query_chars: int = option(8192, "longest query", ge=1)
     documents: int = option(1000, "most documents in one rerank or PUT", ge=1)
     text_bytes: int = option(2**20, "largest document text", ge=1)
+    metadata_bytes: int = option(65_536, "largest document metadata: every chunk carries it", ge=2)
     deadline_ms: int = option(
         30_000, "time for a request; X-Request-Timeout-Ms asks for less", ge=1, le=600_000
     )
@@ -211,6 +213,29 @@ class AppArgs(Options):
             raise ConfigError(one_line(error)) from None
         check_scorer(args.search, args.scorer is not None)
         return args
+
+
+def with_user_config(args: AppArgs, user_config: Mapping[str, Any]) -> SearchArgs:
+    """Return the search options with the Composer's `user_config` laid over them."""
+    options = merged(args.search.model_dump(), user_config)
+    try:
+        search = SearchArgs.model_validate(options)
+    except ValidationError as error:
+        raise ConfigError(one_line(error)) from None
+    check_scorer(search, args.scorer is not None)
+    return search
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `changes` laid over it, objects merged key by key."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            result[key] = merged(old, value)
+        else:
+            result[key] = value
+    return result
 
 
 def check_scorer(search: SearchArgs, has_scorer: bool) -> None:

@@ -24,6 +24,8 @@ WRITE_TIMEOUT_S = 600.0
 TRACKER_TIMEOUT_S = 10.0
 PING_TIMEOUT_S = 1.0
 STATUS_TIMEOUT_S = 5.0
+# What must have been up once before the application calls itself ready.
+NEEDED = frozenset({"Composer", "Retrieval", "Scorer"})
 
 
 class Gateway(Protocol):
@@ -69,8 +71,8 @@ class ServeGateway:
             "search",
             tenant,
             request,
-            remaining_ms,
             timeout_s=remaining_ms / 1e3 + GRACE_S,
+            grace_s=GRACE_S,
             retry=True,
         )
         return answer
@@ -84,10 +86,9 @@ class ServeGateway:
             tenant,
             query,
             list(documents),
-            remaining_ms,
             timeout_s=remaining_ms / 1e3 + GRACE_S,
+            grace_s=GRACE_S,
             retry=True,
-            size=sum(map(len, documents)) * 2,
         )
         return answer
 
@@ -99,7 +100,6 @@ class ServeGateway:
             list(documents),
             timeout_s=WRITE_TIMEOUT_S,
             retry=True,
-            size=sum(len(document.text) for document in documents) * 2,
         )
         return results
 
@@ -130,11 +130,12 @@ class ServeGateway:
         return dataclasses.asdict(counts)
 
     async def readiness(self) -> tuple[bool, list[str]]:
-        """Return whether every part has been up at once since the start, and which are down."""
+        """Return whether searches have been answerable since the start, and which parts are
+        down. The Scorer is up once it scored a real pair; a search can do without the others."""
         names = list(self.parts)
         alive = await asyncio.gather(*(self._ping(self.parts[name]) for name in names))
         down = [name for name, up in zip(names, alive, strict=True) if not up]
-        self.was_ready = self.was_ready or not down
+        self.was_ready = self.was_ready or not NEEDED.intersection(down)
         return self.was_ready, down
 
     async def _ping(self, handle: Handle) -> bool:
@@ -164,7 +165,7 @@ class ServeGateway:
     async def _statuses(self, handle: Handle) -> list[dict[str, Any]]:
         try:
             replies = await broadcast(handle, "status", STATUS_TIMEOUT_S)
-        except (asyncio.TimeoutError, OnepassError) as error:
+        except OnepassError as error:
             logger.warning("%s gave no status: %s", handle.deployment_name, error)
             return []
         return [reply for reply in replies if isinstance(reply, dict)]

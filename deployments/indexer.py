@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 CHUNKS_A_COMMIT = 256
 EMBED_TIMEOUT_S = 300.0
 TRACKER_TIMEOUT_S = 2.0
+# Writes that the tracker may still have to hear of; beyond it the oldest are forgotten.
+MAX_UNTOLD = 1_000
 
 
 class Indexer:
@@ -56,6 +59,7 @@ class Indexer:
         # A document is unchanged only if it would be indexed the same way again.
         self.recipe = json.dumps([chunking.model_dump(), described.get("model")])
         self.writing = asyncio.Lock()
+        self.untold: deque[tuple[Any, ...]] = deque(maxlen=MAX_UNTOLD)
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[dict[str, Any]]:
         """Upsert documents; one result each, in order: stored, unchanged or failed."""
@@ -149,19 +153,24 @@ class Indexer:
             list(texts),
             timeout_s=EMBED_TIMEOUT_S,
             retry=True,
-            size=sum(map(len, texts)) * 2,
         )
         return list(vectors)
 
     async def _tell_tracker(self, method: str, corpus: CorpusKey, what: list[Any]) -> None:
-        """Let the tracker know which documents exist; its failure does not undo a write."""
-        if not what:
-            return
-        at = datetime.now(timezone.utc)
-        try:
-            await call(self.recorder, method, corpus, what, at, timeout_s=TRACKER_TIMEOUT_S)
-        except OnepassError as error:
-            logger.warning("the tracker was not told of %d documents: %s", len(what), error)
+        """Let the tracker know which documents exist, in the order of the writes.
+
+        Its failure does not undo a write; what it was not told, it is told with the next one.
+        """
+        if what:
+            self.untold.append((method, corpus, what, datetime.now(timezone.utc)))
+        while self.untold:
+            told, *args = self.untold[0]
+            try:
+                await call(self.recorder, told, *args, timeout_s=TRACKER_TIMEOUT_S, retry=True)
+            except OnepassError as error:
+                logger.warning("the tracker was not told of documents: %s", error)
+                return
+            self.untold.popleft()
 
 
 def grouped(

@@ -16,6 +16,11 @@ from pipeline.errors import NotFound, OnepassError, Overloaded
 from pipeline.filters import parse_filter
 from pipeline.legs import BM25, DENSE, LegResult
 
+# What a request keeps for itself after a leg's time is up.
+RESERVE_S = 0.5
+# How much longer than its legs a replica may take to answer.
+GRACE_S = 0.25
+
 
 @dataclass(frozen=True, slots=True)
 class LegRequest:
@@ -50,13 +55,12 @@ class Legs:
         """Embed the query once; a failure is kept, so that a continuation does not try again."""
         if self.embedder is None or self.vector is not None or self.embed_error is not None:
             return
-        timeout_s = min(self._remaining_s(), self.timeout_ms / 1e3)
         try:
             vectors = await call(
                 self.embedder,
                 "embed_queries",
                 [self.request.query],
-                timeout_s=timeout_s,
+                timeout_s=self._leg_time_s(),
                 retry=True,
             )
         except Overloaded:
@@ -85,8 +89,8 @@ class Legs:
                 "search",
                 self.request.corpus,
                 [(0, query) for query in queries],
-                self.timeout_ms,
-                timeout_s=self._remaining_s(),
+                timeout_s=self._leg_time_s() + GRACE_S,
+                grace_s=GRACE_S,
                 retry=True,
             )
         except (NotFound, Overloaded):
@@ -95,5 +99,7 @@ class Legs:
             return [LegResult(query.leg, 0, query.k, error=error.message) for query in queries]
         return results
 
-    def _remaining_s(self) -> float:
-        return max(self.request.deadline - time.monotonic(), 0.0)
+    def _leg_time_s(self) -> float:
+        """A leg's own time, cut so that what is left after it still makes an answer."""
+        left = self.request.deadline - time.monotonic() - RESERVE_S
+        return max(min(self.timeout_ms / 1e3, left), 0.0)

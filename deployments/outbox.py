@@ -13,16 +13,19 @@ from tracker.records import RetrievalRecord
 
 logger = logging.getLogger(__name__)
 
-BATCH = 200
+# Rows, that is records and their hits, in one message: well below its cap.
+BATCH_ROWS = 5_000
 RETRY_S = 1.0
 
 
 @dataclass
 class Outbox:
-    """A bounded queue with one sender. A record over `size` is dropped and counted."""
+    """A bounded queue with one sender. What exceeds `max_rows`, records and hits, is dropped
+    and counted; `send` returns the ids of records that can never be stored."""
 
-    send: Callable[[Sequence[RetrievalRecord]], Awaitable[object]]
-    size: int
+    send: Callable[[Sequence[RetrievalRecord]], Awaitable[Sequence[str]]]
+    max_rows: int
+    rows: int = 0
     dropped: int = 0
     sent: int = 0
     _waiting: deque[RetrievalRecord] = field(default_factory=deque)
@@ -37,10 +40,11 @@ class Outbox:
 
     def put(self, record: RetrievalRecord) -> bool:
         """Queue a record; False says that it was dropped."""
-        if len(self._waiting) >= self.size:
+        if self._waiting and self.rows + rows_of(record) > self.max_rows:
             self.dropped += 1
             return False
         self._waiting.append(record)
+        self.rows += rows_of(record)
         self._wake.set()
         return True
 
@@ -66,22 +70,37 @@ class Outbox:
                 except OnepassError as error:
                     logger.warning("the tracker does not answer, trying again: %s", error)
                     await asyncio.sleep(RETRY_S)
-                except Exception:  # the sender must outlive whatever one batch brings
-                    logger.exception("%d records cannot be sent", min(BATCH, len(self)))
-                    self.dropped += self._forget(BATCH)
+                except Exception:  # the sender must outlive whatever a batch brings
+                    logger.exception("records cannot be sent")
+                    self.dropped += self._forget(len(self._batch()))
 
     async def _send_batch(self) -> None:
         """Send the oldest records; they leave the queue only once they are accepted.
 
         A record sent twice is stored once, so an answer that got lost does no harm.
         """
-        batch = [self._waiting[i] for i in range(min(BATCH, len(self._waiting)))]
-        await self.send(batch)
-        self.sent += self._forget(len(batch))
+        batch = self._batch()
+        rejected = await self.send(batch)
+        self.dropped += len(rejected)
+        self.sent += self._forget(len(batch)) - len(rejected)
+
+    def _batch(self) -> list[RetrievalRecord]:
+        """The oldest records, as many as BATCH_ROWS allow, at least one."""
+        batch: list[RetrievalRecord] = []
+        rows = 0
+        for record in self._waiting:
+            rows += rows_of(record)
+            if batch and rows > BATCH_ROWS:
+                break
+            batch.append(record)
+        return batch
 
     def _forget(self, count: int) -> int:
-        """Take up to `count` of the oldest records out; return how many."""
-        count = min(count, len(self._waiting))
+        """Take the oldest records out; return how many."""
         for _ in range(count):
-            self._waiting.popleft()
+            self.rows -= rows_of(self._waiting.popleft())
         return count
+
+
+def rows_of(record: RetrievalRecord) -> int:
+    return 1 + len(record.hits)

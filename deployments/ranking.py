@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.errors import DeadlineExceeded, Unavailable
+from pipeline.errors import DeadlineExceeded
 from pipeline.hits import Hit
 from pipeline.reranking import RerankPlan, rerank
-from pipeline.scoring import NOT_IN_TIME, Score, Tally
+from pipeline.scoring import Score, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,19 @@ class RerankAnswer:
 async def rerank_texts(query: str, texts: Sequence[str], score: Score) -> RerankAnswer:
     """Rank `texts`; equal texts share a pass, equal scores keep their input order.
 
-    Raises Unavailable when no text could be scored, DeadlineExceeded when not all could be in
-    time: half a ranking would pass for a whole one.
+    Raises DeadlineExceeded when not all could be scored in time, for half a ranking would pass
+    for a whole one; Unavailable when none could be scored.
     """
     hits = [Hit(f"{index:06d}", "", index, text) for index, text in enumerate(texts)]
     ranking = await rerank(query, hits, RerankPlan(), score)
-    if ranking.failure == NOT_IN_TIME:
-        raise DeadlineExceeded("not every document could be scored in time")
+    if isinstance(ranking.failure, DeadlineExceeded):
+        raise ranking.failure
     ranked = tuple(
         RankedText(int(hit.id), hit.stamp.relevance, hit.stamp.logit, hit.stamp.truncated)
         for hit in ranking.hits
         if hit.stamp is not None
     )
-    if not ranked:
-        raise Unavailable(f"no document could be scored: {ranking.failure}")
+    if not ranked and ranking.failure is not None:
+        raise ranking.failure
     unscored = tuple(int(hit.id) for hit in ranking.hits if hit.stamp is None)
     return RerankAnswer(ranking.model, ranked, unscored, ranking.tally)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from deployments.config import TrackerArgs, data_folder
 from pipeline.documents import CorpusKey
-from pipeline.errors import InvalidInput, NotFound, OnepassError, Unavailable
+from pipeline.errors import InvalidInput, NotFound, Unavailable
 from tracker.ids import created_at
 from tracker.records import Feedback, PurgeCounts, RetentionRun, RetrievalRecord
 from tracker.store import TrackerStore
@@ -40,15 +40,16 @@ class Waiting:
     """Records that wait for the next group commit."""
 
     records: Sequence[RetrievalRecord]
-    done: asyncio.Future[None]
+    done: asyncio.Future[list[str]]
 
-    def resolve(self, error: Exception | None) -> None:
+    def resolve(self, result: list[str] | Exception) -> None:
+        """Answer with the ids of rejected records, or an error."""
         if self.done.done():  # its sender has gone
             return
-        if error is None:
-            self.done.set_result(None)
+        if isinstance(result, Exception):
+            self.done.set_exception(result)
         else:
-            self.done.set_exception(error)
+            self.done.set_result(result)
 
 
 class Recorder:
@@ -74,13 +75,16 @@ class Recorder:
     async def _read(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.readers, work)
 
-    async def record(self, records: Sequence[RetrievalRecord]) -> int:
-        """Store records in the next group; returns after its commit. Repeats are stored once."""
+    async def record(self, records: Sequence[RetrievalRecord]) -> list[str]:
+        """Store records in the next group; returns after its commit. Repeats are stored once.
+
+        Returns the ids of those that can never be stored. Raises Unavailable, nothing stored,
+        while the tracker is down: then they may be sent again.
+        """
         waiting = Waiting(records, asyncio.get_running_loop().create_future())
         self.waiting.append(waiting)
         self.wake.set()
-        await waiting.done
-        return len(records)
+        return await waiting.done
 
     async def _commit_groups(self) -> None:
         """Commit what waits as one transaction, at most every GROUP_WAIT_S unless it is full."""
@@ -103,39 +107,39 @@ class Recorder:
         return group
 
     async def _commit(self, group: Sequence[Waiting]) -> None:
-        """Commit a group as one transaction; if that fails, its records one by one."""
+        """Commit a group as one transaction; if it holds a bad value, its records one by one."""
         records = [record for waiting in group for record in waiting.records]
         try:
-            self.recorded += await self._write(lambda: self.store.record(records))
-        except Exception as error:  # the committer must outlive whatever one record brings
-            logger.warning("a group of %d records was not stored: %s", len(records), error)
+            self.recorded += await self._write(partial(self.store.record, records))
+        except InvalidInput:
             for waiting in group:
                 await self._commit_alone(waiting)
-            return
-        for waiting in group:
-            waiting.resolve(None)
+        except Exception as error:  # the committer must outlive whatever the database raises
+            self._fail(group, error)
+        else:
+            for waiting in group:
+                waiting.resolve([])
 
     async def _commit_alone(self, waiting: Waiting) -> None:
-        """Store each record by itself: a bad one is rejected and counted, and holds up nobody;
-        where the tracker itself is down, the sender is told, and keeps its records."""
+        """Store each record by itself, so that a bad one holds up no other."""
+        rejected: list[str] = []
         for record in waiting.records:
             try:
                 self.recorded += await self._write(partial(self.store.record, [record]))
-            except Exception as error:
-                self.last_error = str(error)
-                if not await self._answers():
-                    waiting.resolve(Unavailable("the tracker is down"))
-                    return
-                self.rejected += 1
+            except InvalidInput:
                 logger.exception("retrieval %s cannot be stored", record.retrieval_id)
-        waiting.resolve(None)
+                rejected.append(record.retrieval_id)
+            except Exception as error:
+                self._fail([waiting], error)
+                return
+        self.rejected += len(rejected)
+        waiting.resolve(rejected)
 
-    async def _answers(self) -> bool:
-        try:
-            await self._read(self.store.counts)
-        except OnepassError:
-            return False
-        return True
+    def _fail(self, group: Sequence[Waiting], error: Exception) -> None:
+        logger.error("records were not stored", exc_info=error)
+        self.last_error = str(error)
+        for waiting in group:
+            waiting.resolve(Unavailable("the tracker is down"))
 
     async def feedback(
         self, tenant: str, retrieval_id: str, document_id: str, outcome: str

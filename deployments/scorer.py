@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from deployments.config import ScorerArgs
-from deployments.inference.batching import Batcher, Outcome
+from deployments.inference.batching import Batcher
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.score_cache import ScoreCache
 from deployments.inference.sessions import threads_for
 from deployments.inference.settings import resolve_model
+from deployments.inference.work import Outcome
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 
 

@@ -10,7 +10,7 @@ from deployments.handles import Handle, call
 from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.scoring import Pair, Score, ScoreAnswer
 
-# What a request keeps for itself after the scorer's time is up: sorting, recording, answering.
+# What a search keeps for itself after the scorer's time is up: sorting, recording, answering.
 RESERVE_S = 0.5
 # How much longer than its own limit a replica may take to answer before it counts as lost.
 GRACE_S = 0.25
@@ -29,11 +29,18 @@ class RemoteScorer:
         self.breaker = Breaker("Scorer", lambda: call(handle, "ping", timeout_s=PROBE_TIMEOUT_S))
 
     def bound(self, tenant: str, deadline: float) -> Score:
-        """Return the scoring callable of one request; `deadline` is on the monotonic clock."""
+        """Return the scoring callable of one search; `deadline` is on the monotonic clock."""
+        return self._scoring(tenant, deadline - RESERVE_S, self.timeout_s)
+
+    def bound_whole(self, tenant: str, deadline: float) -> Score:
+        """Return one that may use all of the time: where scoring is all that was asked for."""
+        return self._scoring(tenant, deadline, deadline - time.monotonic())
+
+    def _scoring(self, tenant: str, deadline: float, limit_s: float) -> Score:
 
         async def score(query: str, pairs: Sequence[Pair]) -> ScoreAnswer:
             self.breaker.check()
-            budget = min(self.timeout_s, deadline - time.monotonic() - RESERVE_S)
+            budget = min(limit_s, deadline - time.monotonic())
             if budget <= 0:
                 raise DeadlineExceeded("no time is left for scoring")
             try:
@@ -59,9 +66,8 @@ class RemoteScorer:
             tenant,
             query,
             texts,
-            budget_s * 1e3,
             timeout_s=budget_s + GRACE_S,
+            grace_s=GRACE_S,
             retry=True,
-            size=sum(len(text) for _, text in texts) * 2,
         )
         return answer

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pipeline.context import Context, assemble
-from pipeline.corrective import Correction, CorrectionPlan, correct
+from pipeline.corrective import Correction, CorrectionPlan, Deeper, correct
 from pipeline.errors import Unavailable
 from pipeline.fusion import RRF_K, fuse
 from pipeline.hits import Hit, stable_key
@@ -130,9 +130,14 @@ class Retrieved:
             raise Unavailable(f"retrieval failed: every leg ({leg_names(failed)}) is down")
         return cls(
             hits=fuse_plan(plan, results)[: plan.top_k],
-            exhausted=all(result.exhausted for result in results if result.error is None),
+            exhausted=is_exhausted(results),
             failed_legs=[result.leg for result in failed],
         )
+
+
+def is_exhausted(results: Sequence[LegResult]) -> bool:
+    """Whether no leg that answered has more to give."""
+    return all(result.exhausted for result in results if result.error is None)
 
 
 def leg_names(results: Sequence[LegResult]) -> str:
@@ -151,16 +156,16 @@ async def run_correction(
     if not hits or plan.correction is None or score is None:
         return Correction(hits, hits, OFF if hits else NO_HITS, 0, Tally(), None, None)
 
-    async def deepen(depth: int) -> Sequence[Hit]:
-        results = await retrieve(depth)
+    async def deepen(depth: int) -> Deeper:
+        results = await retrieve(max(depth, plan.leg_k or 0))
         retrieved.failed_legs += [result.leg for result in results if result.error is not None]
-        return fuse_plan(plan, results)[:depth]
+        return Deeper(fuse_plan(plan, results)[:depth], is_exhausted(results))
 
     return await correct(
         plan.query,
         hits,
         plan.correction,
-        top_k=plan.leg_k or plan.top_k,
+        top_k=plan.top_k,
         final_top_k=plan.final_top_k,
         score=score,
         deepen=None if retrieved.exhausted else deepen,

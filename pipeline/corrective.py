@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pipeline.errors import InvalidInput
+from pipeline.errors import InvalidInput, OnepassError
 from pipeline.hits import Hit, stable_key, strength_order
 from pipeline.scoring import Score, Stamped, Tally, stamp_hits
 from pipeline.stamps import GRADE, Grade
@@ -70,12 +70,20 @@ class Correction:
     corrections: int
     tally: Tally
     model: str | None
-    failure: str | None
+    failure: OnepassError | None
     steps: tuple[dict[str, object], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Deeper:
+    """A deeper retrieval's fused hits, and whether the legs have nothing beyond them."""
+
+    hits: tuple[Hit, ...]
+    exhausted: bool
+
+
 # Asks every leg for this depth with the same vectors, and fuses afresh.
-Deepen = Callable[[int], Awaitable[Sequence[Hit]]]
+Deepen = Callable[[int], Awaitable[Deeper]]
 
 
 async def correct(
@@ -96,16 +104,18 @@ async def correct(
     """
     graded = grade_hits(await stamp_hits(query, candidates, model, score), plan.thresholds)
     steps = [step_of(graded)]
-    corrections = 0
-    depth = top_k
+    corrections, depth = 0, top_k
     while deepen is not None and corrections < plan.max_corrections:
-        deeper = min(depth * plan.expansion_multiplier, MAX_DEPTH)
-        if not wants_more(graded, plan, final_top_k) or deeper <= depth:
+        wanted = min(depth * plan.expansion_multiplier, MAX_DEPTH)
+        if not wants_more(graded, plan, final_top_k) or wanted <= depth:
             break
         seen = len(graded.hits)
-        graded = await continue_with(query, graded, await deepen(deeper), plan.thresholds, score)
-        corrections, depth = corrections + 1, deeper
-        steps.append({**step_of(graded), "depth": deeper, "new": len(graded.hits) - seen})
+        deeper = await deepen(wanted)
+        graded = await continue_with(query, graded, deeper.hits, plan.thresholds, score)
+        corrections, depth = corrections + 1, wanted
+        steps.append({**step_of(graded), "depth": wanted, "new": len(graded.hits) - seen})
+        if deeper.exhausted:
+            break
     verdict = action(graded.hits)
     return Correction(
         hits=survivors(graded.hits, plan, verdict),

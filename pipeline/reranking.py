@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.errors import OnepassError
 from pipeline.hits import Hit, fusion_order, stable_key, strength_order
 from pipeline.scoring import Score, Tally, stamp_hits
 from pipeline.stamps import RERANKED, rerank_guard
@@ -26,7 +27,7 @@ class Reranking:
     applied: bool
     tally: Tally
     model: str | None
-    failure: str | None = None
+    failure: OnepassError | None = None
 
 
 async def rerank(

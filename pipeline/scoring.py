@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.errors import DeadlineExceeded, Unavailable
+from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 from pipeline.hits import Hit
 from pipeline.stamps import CROSS_ENCODER_SCORE, Stamp, pair_digest
 
@@ -66,12 +66,15 @@ Score = Callable[[str, Sequence[Pair]], Awaitable[ScoreAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """The same hits in the same order, stamped where a score arrived."""
+    """The same hits in the same order, stamped where a score arrived.
+
+    `failure` says why some have none: an error that is data here and is not raised.
+    """
 
     hits: tuple[Hit, ...]
     model: str | None
     tally: Tally
-    failure: str | None = None
+    failure: OnepassError | None = None
 
 
 async def stamp_hits(query: str, hits: Sequence[Hit], model: str | None, score: Score) -> Stamped:
@@ -85,18 +88,18 @@ async def stamp_hits(query: str, hits: Sequence[Hit], model: str | None, score: 
     stamped = tuple(hits)
     tally = Tally(reused=sum(hit.stamp_for(query, model) is not None for hit in stamped))
     wanted = unstamped_pairs(query, stamped, model)
-    failure: str | None = None
+    failure: OnepassError | None = None
     for _ in range(2):
         if not wanted:
             break
         try:
             answer = await score(query, list(wanted.values()))
         except (Unavailable, DeadlineExceeded) as error:
-            failure = error.message
+            failure = error
             break
         model, tally = answer.model, tally + answer.tally
         stamped = apply_answer(query, stamped, list(wanted), answer)
-        failure = failure or first_reason(answer)
+        failure = failure or first_failure(answer)
         wanted = outdated_pairs(query, stamped, model)
     return Stamped(tuple(proven(query, hit, model) for hit in stamped), model, tally, failure)
 
@@ -139,5 +142,11 @@ def proven(query: str, hit: Hit, model: str | None) -> Hit:
     return hit if hit.stamp_for(query, model) is not None else hit.without(CROSS_ENCODER_SCORE)
 
 
-def first_reason(answer: ScoreAnswer) -> str | None:
-    return next((s.reason or "no score" for s in answer.scores if s.relevance is None), None)
+def first_failure(answer: ScoreAnswer) -> OnepassError | None:
+    """Say why the first pair without a score has none."""
+    for score in answer.scores:
+        if score.relevance is None:
+            late = score.reason == NOT_IN_TIME
+            kind = DeadlineExceeded if late else Unavailable
+            return kind(score.reason or "the scorer gave no score")
+    return None

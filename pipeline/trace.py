@@ -21,7 +21,7 @@ def trace_of(
         "retrieved_hits": [brief(hit, place) for place, hit in enumerate(retrieved, start=1)],
         "reranked_hits": [brief(hit, place) for place, hit in enumerate(reranked.hits, start=1)],
         "correction": list(corrected.steps),
-        "failures": [f for f in (corrected.failure, reranked.failure) if f is not None],
+        "failures": [str(f) for f in (corrected.failure, reranked.failure) if f is not None],
         "hits": [
             {
                 "id": hit.id,

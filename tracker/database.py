@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from pipeline.errors import Unavailable
+from pipeline.errors import InvalidInput, OnepassError, Unavailable
 from tracker.records import Opened
 
 Cursor = duckdb.DuckDBPyConnection
@@ -34,14 +34,18 @@ REASONS = {
     "not a valid duckdb": "it is not a DuckDB database",
 }
 
+# What DuckDB raises for a value that it cannot convert, such as a lone surrogate.
+BAD_VALUE = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
+
 logger = logging.getLogger(__name__)
 
 
 class Database:
     """One file, owned by this process, reopened by the next call after a fatal error.
 
-    Everything that DuckDB or the file system raises comes out as Unavailable, whose message
-    holds no data. Any thread may read; all writes must come from one thread.
+    Everything that DuckDB or the file system raises comes out as Unavailable, and a value that
+    cannot be stored as InvalidInput; no message holds data. Any thread may read; all writes must
+    come from one thread.
     """
 
     def __init__(self, path: Path, *, memory_limit: str, threads: int) -> None:
@@ -231,6 +235,11 @@ def _refusal(error: duckdb.Error) -> Unavailable:
     return Unavailable(f"the tracker's file cannot be opened: {type(error).__name__}")
 
 
-def _failure(error: duckdb.Error) -> Unavailable:
-    """DuckDB's own messages repeat values, so only the class is told."""
+def _failure(error: duckdb.Error) -> OnepassError:
+    """DuckDB's own messages repeat values, so only the class is told.
+
+    InvalidInput says that a value cannot be stored, and that the database is well.
+    """
+    if isinstance(error, BAD_VALUE) and not _is_fatal(error):
+        return InvalidInput(f"the tracker cannot store a value: {type(error).__name__}")
     return Unavailable(f"the tracker's database failed: {type(error).__name__}")

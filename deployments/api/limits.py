@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from deployments.api.native import DocumentIn
 from deployments.config import LimitsArgs
@@ -25,11 +27,17 @@ def check_documents(documents: Sequence[DocumentIn], limits: LimitsArgs) -> None
     for index, document in enumerate(documents):
         check_text(document.text or "", f"documents[{index}].text", limits)
         check_text("".join(document.chunks or ()), f"documents[{index}].chunks", limits)
+        check_metadata(document.metadata, f"documents[{index}].metadata", limits)
 
 
 def check_count(count: int, limits: LimitsArgs) -> None:
     if count > limits.documents:
         raise PayloadTooLarge(f"must hold at most {limits.documents} documents", "documents")
+
+
+def check_metadata(metadata: Mapping[str, Any], param: str, limits: LimitsArgs) -> None:
+    if len(json.dumps(metadata)) > limits.metadata_bytes:
+        raise PayloadTooLarge(f"must have at most {limits.metadata_bytes} bytes as JSON", param)
 
 
 def check_text(text: str, param: str, limits: LimitsArgs) -> None:

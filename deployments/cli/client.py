@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,13 @@ class Client:
 
     def _send(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            response = self._http.request(method, path, json=body)
+            # ASCII escapes carry any string, a lone surrogate too: the server says what it is.
+            response = self._http.request(
+                method,
+                path,
+                content=json.dumps(body),
+                headers={"Content-Type": "application/json"},
+            )
         except httpx.HTTPError as error:
             raise ClientError(f"no answer from {self.url}: {error}") from None
         if response.is_error:

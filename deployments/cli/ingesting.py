@@ -39,17 +39,17 @@ def ingest_files(
     batch: list[dict[str, Any]] = []
     size = waiting = 0
     for name, file in files:
-        try:
-            for document in read_documents(name, file):
-                length = len(json.dumps(document))
-                if batch and (len(batch) == BATCH_DOCUMENTS or size + length > BATCH_BYTES):
-                    send(client, corpus, batch, report)
-                    yield waiting
-                    batch, size, waiting = [], 0, 0
-                batch.append(document)
-                size += length
-        except UnreadableFile as error:
-            report.fail(str(error), 1)
+        for document in read_documents(name, file):
+            if isinstance(document, UnreadableFile):
+                report.fail(str(document), 1)
+                continue
+            length = len(json.dumps(document))
+            if batch and (len(batch) == BATCH_DOCUMENTS or size + length > BATCH_BYTES):
+                send(client, corpus, batch, report)
+                yield waiting
+                batch, size, waiting = [], 0, 0
+            batch.append(document)
+            size += length
         waiting += 1
     if batch:
         send(client, corpus, batch, report)

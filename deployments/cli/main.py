@@ -11,10 +11,12 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from deployments.cli.checking import check_file
 from deployments.cli.client import Client, ClientError
 from deployments.cli.ingesting import Report, ingest_files
 from deployments.cli.models import models
-from deployments.cli.readers import find_files
+from deployments.cli.readers import UnreadableFile, find_files
+from deployments.config import ConfigError
 
 app = typer.Typer(
     help="Retrieve, correct, rerank.", no_args_is_help=True, pretty_exceptions_enable=False
@@ -39,7 +41,10 @@ def ingest(
     absent = [str(path) for path in paths if not path.exists()]
     if absent:
         stop(f"no such file or folder: {', '.join(absent)}")
-    files = find_files(paths)
+    try:
+        files = find_files(paths)
+    except UnreadableFile as error:
+        stop(str(error))
     report = Report()
     with Client(url) as client, Progress(console=errors) as progress:
         bar = progress.add_task("ingesting", total=len(files))
@@ -51,6 +56,18 @@ def ingest(
     console.print(f"{corpus}: {counts or 'nothing to ingest'}", markup=False)
     if report.problems:
         raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    config: Annotated[Path, typer.Argument(help="a Serve configuration file")],
+) -> None:
+    """Validate a configuration file: what is wrong with it, in one line."""
+    try:
+        check_file(config)
+    except ConfigError as error:
+        stop(str(error))
+    console.print(f"{config}: sound", markup=False)
 
 
 @app.command()

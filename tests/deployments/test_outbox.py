@@ -14,12 +14,15 @@ class Tracker:
 
     def __init__(self) -> None:
         self.kept: list[str] = []
+        self.refuses: set[str] = set()
         self.down = False
 
-    async def __call__(self, records: Sequence[RetrievalRecord]) -> None:
+    async def __call__(self, records: Sequence[RetrievalRecord]) -> list[str]:
         if self.down:
             raise Unavailable("down")
-        self.kept += [one.retrieval_id for one in records]
+        ids = [one.retrieval_id for one in records]
+        self.kept += [one for one in ids if one not in self.refuses]
+        return [one for one in ids if one in self.refuses]
 
 
 async def test_records_are_sent_in_order_without_the_caller_waiting() -> None:
@@ -35,9 +38,20 @@ async def test_records_are_sent_in_order_without_the_caller_waiting() -> None:
 
 
 async def test_a_full_outbox_drops_and_counts() -> None:
-    outbox = Outbox(Tracker(), 2)
+    outbox = Outbox(Tracker(), 4)  # rows: a record and its hit are two
     assert [outbox.put(record("a")) for _ in range(3)] == [True, True, False]
     assert outbox.dropped == 1
+
+
+async def test_a_record_that_can_never_be_stored_is_counted_as_dropped() -> None:
+    tracker = Tracker()
+    outbox = Outbox(tracker, 10)
+    good, bad = record("a"), record("b")
+    tracker.refuses = {bad.retrieval_id}
+    outbox.put(bad)
+    outbox.put(good)
+    await outbox.close(1)
+    assert (tracker.kept, outbox.sent, outbox.dropped) == ([good.retrieval_id], 1, 1)
 
 
 async def test_closing_sends_what_waits() -> None:

@@ -90,7 +90,7 @@ async def test_shutdown_flushes_what_waits(tmp_path: Path) -> None:
     waiting = asyncio.create_task(first.record([record("a")]))
     await asyncio.sleep(0)
     await first.close()
-    assert await waiting == 1
+    assert await waiting == []
     second = Recorder(args)
     assert (await second.status())["retrievals"] == 1
     await second.close()
@@ -100,8 +100,9 @@ async def test_a_record_that_cannot_be_stored_is_rejected_and_holds_up_no_other(
     recorder: Recorder,
 ) -> None:
     good, bad = record("a"), replace(record("b"), query="\ud800")
-    await asyncio.gather(recorder.record([bad]), recorder.record([good]))
-    await recorder.record([record("c")])
+    refused, stored = await asyncio.gather(recorder.record([bad]), recorder.record([good]))
+    assert (refused, stored) == ([bad.retrieval_id], [])
+    assert await recorder.record([record("c")]) == []
     status = await recorder.status()
     assert (status["retrievals"], status["rejected"]) == (2, 1)
 

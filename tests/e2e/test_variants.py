@@ -123,6 +123,23 @@ def scaled(application: serve.Application, count: int) -> serve.Application:
     return application
 
 
+def test_messages_beyond_the_cap_of_a_handle_go_through(http: httpx.Client) -> None:
+    chunks = [f"Chapter {n} tells of feldspar. " + "x" * 80_000 for n in range(60)]
+    for number in range(5):
+        part = chunks[number * 12 : (number + 1) * 12]
+        put(http, {"id": f"book-{number}", "chunks": part})
+    answer = search(http, "feldspar", top_k=60, final_top_k=60, include_context=False)
+    assert answer.status_code == 200
+    assert len(answer.content) > 4 * 2**20
+    assert len(answer.json()["hits"]) == 60
+    many = {"id": "many", "chunks": [f"Line {n}." for n in range(3000)]}
+    put(http, many)
+    metadata = {"id": "m", "text": "t", "metadata": {"k": "x" * 70_000}}
+    refused = http.put("/v1/corpora/default/documents", json={"documents": [metadata]})
+    assert refused.status_code == 413
+    assert refused.json()["error"]["param"] == "documents[0].metadata"
+
+
 def test_a_retrieval_replica_that_is_killed_loses_no_request(http: httpx.Client) -> None:
     put(http, {"id": "kept", "text": "An obsidian knife."})
     os.kill(replicas(http, "Retrieval")[0]["pid"], signal.SIGKILL)

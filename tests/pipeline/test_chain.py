@@ -142,3 +142,16 @@ async def test_the_trace_tells_each_hits_way() -> None:
     assert (ways["d3"]["grade"], ways["d3"]["dropped"]) == ("incorrect", True)
     assert (ways["d2"]["rerank_rank"], ways["d2"]["final_rank"]) == (1, 1)
     assert ways["d0"]["legs"] == ["dense/0@1", "bm25/0@1"]
+
+
+@pytest.mark.parametrize(
+    ("leg_k", "depths", "seen"), [(30, [30, 30], 15), (2, [2, 15], 15), (None, [5, 15], 15)]
+)
+async def test_a_leg_depth_of_its_own_does_not_change_how_far_correction_goes(
+    leg_k: int | None, depths: list[int], seen: int
+) -> None:
+    ids = [f"n{n:02d}" for n in range(40)]
+    retriever = FakeLegs(dense=ids)
+    plan = SearchPlan("q", 5, 3, leg_k=leg_k, correction=CorrectionPlan())
+    result = await search(plan, retriever.retrieve, CountingScorer(dict.fromkeys(ids, -9.0)))
+    assert (retriever.depths, len(result.candidates)) == (depths, seen)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.corrective import CorrectionPlan, Thresholds, correct
+from pipeline.corrective import CorrectionPlan, Deeper, Thresholds, correct
 from pipeline.errors import InvalidInput
 from pipeline.hits import Hit
 from tests.fakes import CountingScorer, hit
@@ -10,16 +10,17 @@ from tests.fakes import CountingScorer, hit
 HIGH, MIDDLE, LOW = 5.0, 0.0, -5.0
 
 
-class Deeper:
+class Deepening:
     """A deeper retrieval that counts how often it is asked."""
 
-    def __init__(self, hits: list[Hit]) -> None:
+    def __init__(self, hits: list[Hit], exhausted: bool = True) -> None:
         self.hits = hits
+        self.exhausted = exhausted
         self.depths: list[int] = []
 
-    async def __call__(self, depth: int) -> list[Hit]:
+    async def __call__(self, depth: int) -> Deeper:
         self.depths.append(depth)
-        return self.hits
+        return Deeper(tuple(self.hits), self.exhausted)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_thresholds_that_cross_are_refused() -> None:
 async def test_one_correct_hit_among_thirty_asks_for_no_second_retrieval() -> None:
     ids = [f"h{n:02d}" for n in range(30)]
     scorer = CountingScorer(dict.fromkeys(ids, LOW) | {"h17": HIGH})
-    deeper = Deeper([])
+    deeper = Deepening([])
     result = await correct(
         "q",
         [hit(identity) for identity in ids],
@@ -74,7 +75,7 @@ async def test_one_correct_hit_among_thirty_asks_for_no_second_retrieval() -> No
 
 async def test_too_few_survivors_continue_once_and_score_only_new_texts() -> None:
     scorer = CountingScorer({"a": LOW, "b": MIDDLE, "c": LOW, "d": HIGH})
-    deeper = Deeper([hit("a", 0.4), hit("c", 0.3), hit("b", 0.2), hit("d", 0.1)])
+    deeper = Deepening([hit("a", 0.4), hit("c", 0.3), hit("b", 0.2), hit("d", 0.1)])
     result = await correct(
         "q",
         [hit("a"), hit("b")],
@@ -94,7 +95,7 @@ async def test_too_few_survivors_continue_once_and_score_only_new_texts() -> Non
 
 async def test_nothing_relevant_anywhere_corrects_once_and_says_incorrect() -> None:
     scorer = CountingScorer(dict.fromkeys("abcd", LOW))
-    deeper = Deeper([hit(identity) for identity in "abcd"])
+    deeper = Deepening([hit(identity) for identity in "abcd"])
     result = await correct(
         "q",
         [hit("a"), hit("b")],
@@ -141,7 +142,7 @@ async def test_an_exhausted_corpus_is_not_asked_again() -> None:
 
 async def test_fill_continues_although_a_hit_is_correct() -> None:
     scorer = CountingScorer({"a": HIGH, "b": MIDDLE})
-    deeper = Deeper([hit("a"), hit("b")])
+    deeper = Deepening([hit("a"), hit("b")])
     result = await correct(
         "q",
         [hit("a")],
@@ -155,7 +156,7 @@ async def test_fill_continues_although_a_hit_is_correct() -> None:
 
 
 async def test_enough_ambiguous_survivors_ask_for_no_more() -> None:
-    deeper = Deeper([])
+    deeper = Deepening([])
     result = await correct(
         "q",
         [hit(identity) for identity in "abc"],
@@ -169,7 +170,7 @@ async def test_enough_ambiguous_survivors_ask_for_no_more() -> None:
 
 
 async def test_min_hits_never_asks_for_more_than_the_hits_wanted() -> None:
-    deeper = Deeper([])
+    deeper = Deepening([])
     await correct(
         "q",
         [hit("a")],
@@ -191,10 +192,10 @@ async def test_thresholds_are_never_applied_to_unscored_hits() -> None:
         top_k=2,
         final_top_k=10,
         score=scorer,
-        deepen=Deeper([]),
+        deepen=Deepening([]),
     )
     assert [h.id for h in result.hits] == ["bad"]
-    assert (result.failure, result.corrections) == ("poisoned", 0)
+    assert (str(result.failure), result.corrections) == ("poisoned", 0)
 
 
 async def test_a_batch_of_weak_candidates_is_not_scaled_into_relevance() -> None:
@@ -209,3 +210,18 @@ async def test_a_batch_of_weak_candidates_is_not_scaled_into_relevance() -> None
         deepen=None,
     )
     assert [h.grade.value for h in result.graded if h.grade] == ["incorrect"] * 4
+
+
+async def test_several_corrections_end_where_the_legs_are_exhausted() -> None:
+    for exhausted, asked in ((False, [3, 9, 27]), (True, [3])):
+        deeper = Deepening([hit("a")], exhausted)
+        await correct(
+            "q",
+            [hit("a")],
+            CorrectionPlan(max_corrections=3),
+            top_k=1,
+            final_top_k=10,
+            score=CountingScorer({"a": LOW}),
+            deepen=deeper,
+        )
+        assert deeper.depths == asked

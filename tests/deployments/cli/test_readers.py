@@ -35,6 +35,7 @@ def test_a_markdown_heading_becomes_the_title(tmp_path: Path) -> None:
 def test_markdown_that_is_only_a_heading_keeps_it_as_text(tmp_path: Path) -> None:
     file = write(tmp_path, "a.md", "# Parking\n")
     (document,) = read_documents("a.md", file)
+    assert isinstance(document, dict)
     assert (document["title"], document["text"]) == (None, "# Parking\n")
 
 
@@ -50,7 +51,8 @@ def test_json_lines_give_a_document_each_and_missing_ids_are_their_lines(tmp_pat
     ("name", "content", "message"),
     [
         ("a.txt", b"\xff\xfe\x00", "not UTF-8"),
-        ("a.jsonl", b'{"id": 1}\n{', "line 2: not JSON"),
+        ("a.jsonl", b"{", "line 1: not JSON"),
+        ("a.jsonl", b'{"metadata": {"n": NaN}}', "line 1: not JSON"),
         ("a.jsonl", b"[1]\n", "line 1: not a JSON object"),
         ("a.pdf", b"x", "only .jsonl, .md, .txt are read"),
     ],
@@ -59,8 +61,25 @@ def test_what_is_no_document_is_named_with_its_place(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     file = write(tmp_path, name, content)
-    with pytest.raises(UnreadableFile, match=message):
-        list(read_documents(name, file))
+    (problem,) = read_documents(name, file)
+    assert isinstance(problem, UnreadableFile)
+    assert message in str(problem)
+
+
+def test_a_bad_line_does_not_hide_the_lines_after_it(tmp_path: Path) -> None:
+    file = write(tmp_path, "f.jsonl", '{"id": "x"}\n{\n{"id": "y", "text": "a\u2028b"}\n')
+    first, problem, last = read_documents("f.jsonl", file)
+    assert isinstance(first, dict)
+    assert isinstance(last, dict)
+    assert (first["id"], last["id"], last["text"]) == ("x", "y", "a\u2028b")
+    assert "line 2" in str(problem)
+
+
+def test_two_files_with_one_name_are_refused_by_name(tmp_path: Path) -> None:
+    write(tmp_path, "a/readme.md", "x")
+    write(tmp_path, "b/readme.md", "y")
+    with pytest.raises(UnreadableFile, match=r"a/readme\.md and .*b/readme\.md"):
+        find_files([tmp_path / "a", tmp_path / "b"])
 
 
 def test_an_empty_file_holds_no_document(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from deployments.inference.batching import Batcher, Work, pick_batch
+from deployments.inference.batching import Batcher
 from deployments.inference.score_cache import CachedScore, ScoreCache
 from deployments.inference.tokens import EncodedPair
+from deployments.inference.work import Work, pick_batch
 from pipeline.errors import Overloaded
 from pipeline.scoring import Pair
 

@@ -1,0 +1,132 @@
+"""Errors of another process, through a handle that raises what Ray raises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from ray.exceptions import ActorDiedError
+from ray.serve.exceptions import BackPressureError
+
+from deployments.handles import call
+from pipeline.errors import DeadlineExceeded, NotFound, OnepassError, Overloaded, Unavailable
+
+
+class Response:
+    """What a handle's call returns: awaitable, and cancelled by whoever gives it up."""
+
+    def __init__(self, answer: Callable[[], Any], handle: ScriptedHandle) -> None:
+        self.answer = answer
+        self.handle = handle
+
+    def __await__(self) -> Any:
+        return self.run().__await__()
+
+    async def run(self) -> Any:
+        result = self.answer()
+        if asyncio.isfuture(result):
+            return await result
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def cancel(self) -> None:
+        self.handle.cancelled += 1
+
+
+class ScriptedHandle:
+    """Answers its calls one after another from a list; notes how each was sent."""
+
+    deployment_name = "Part"
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.sent: list[tuple[bool, tuple[Any, ...]]] = []
+        self.cancelled = 0
+
+    def options(self, *, _by_reference: bool) -> ScriptedHandle:
+        self.by_reference = _by_reference
+        return self
+
+    @property
+    def ask(self) -> ScriptedHandle:
+        return self
+
+    def remote(self, *args: Any) -> Response:
+        self.sent.append((self.by_reference, args))
+        answer = self.answers.pop(0)
+        return Response(lambda: answer, self)
+
+
+class TooLarge(grpc.RpcError):  # type: ignore[misc]
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def ask(handle: Any, *args: Any, **options: Any) -> Any:
+    return await call(handle, "ask", *args, **{"timeout_s": 5.0, **options})
+
+
+@pytest.mark.parametrize(
+    ("raised", "seen"),
+    [
+        (NotFound("no", "corpus"), NotFound),
+        (BackPressureError(5, 4), Overloaded),
+        (ValueError("secret"), Unavailable),
+        (RuntimeError("secret"), Unavailable),
+    ],
+)
+async def test_every_error_comes_out_as_one_of_ours(
+    raised: Exception, seen: type[OnepassError]
+) -> None:
+    with pytest.raises(seen) as caught:
+        await ask(ScriptedHandle(raised))
+    assert "secret" not in str(caught.value)
+
+
+async def test_an_idempotent_call_whose_replica_died_goes_to_another_once() -> None:
+    assert await ask(ScriptedHandle(ActorDiedError(), "answer"), retry=True) == "answer"
+    with pytest.raises(Unavailable):
+        await ask(ScriptedHandle(ActorDiedError(), ActorDiedError()), retry=True)
+    with pytest.raises(Unavailable):
+        await ask(ScriptedHandle(ActorDiedError(), "never asked"))
+
+
+async def test_a_call_that_takes_too_long_is_cancelled_at_its_replica() -> None:
+    handle = ScriptedHandle(asyncio.get_running_loop().create_future())
+    with pytest.raises(DeadlineExceeded):
+        await ask(handle, timeout_s=0.01)
+    assert handle.cancelled == 1
+
+
+async def test_a_caller_that_leaves_cancels_its_call() -> None:
+    handle = ScriptedHandle(asyncio.get_running_loop().create_future())
+    waiting = asyncio.create_task(ask(handle))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert handle.cancelled == 1
+
+
+async def test_small_payloads_go_by_value_and_large_ones_by_reference() -> None:
+    handle = ScriptedHandle(1, 2)
+    await ask(handle, ["text"])
+    await ask(handle, ["x" * 3 * 2**20])
+    assert [by_reference for by_reference, _ in handle.sent] == [False, True]
+
+
+async def test_an_answer_too_large_for_a_message_is_asked_for_by_reference() -> None:
+    handle = ScriptedHandle(TooLarge(), "large")
+    assert await ask(handle, retry=True) == "large"
+    assert [by_reference for by_reference, _ in handle.sent] == [False, True]
+
+
+async def test_the_method_is_told_what_is_left_of_the_time_less_the_grace() -> None:
+    handle = ScriptedHandle("answer")
+    await ask(handle, "q", timeout_s=2.0, grace_s=0.5)
+    ((_, (query, remaining_ms)),) = handle.sent
+    assert query == "q"
+    assert 1400 < remaining_ms <= 1500
