@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -104,6 +105,20 @@ class Server:
             text=True,
             timeout=300,
             check=False,
+        )
+
+    def deploy(self, config: dict[str, Any]) -> subprocess.Popen[bytes]:
+        """Run `serve deploy` with a changed configuration against the running cluster."""
+        dashboard = re.search(r"http://127\.0\.0\.1:\d+", self.log.read_text())
+        assert dashboard is not None
+        changed = self.config.with_name("changed.yaml")
+        changed.write_text(yaml.safe_dump(config))
+        return subprocess.Popen(
+            ["serve", "deploy", "--address", dashboard.group(), str(changed)],
+            cwd=self.home,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def search(self, query: str, **options: Any) -> dict[str, Any]:

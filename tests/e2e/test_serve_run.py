@@ -257,6 +257,29 @@ def test_the_status_shows_the_provider_in_use_and_the_retention_run(server: Serv
     assert status["retention"]["deleted"] == 0
 
 
+def test_thresholds_change_without_a_restart_or_a_failed_request(server: Server) -> None:
+    before = server.pids()
+    config = server.configured()
+    (composer,) = [
+        part for part in config["applications"][0]["deployments"] if part["name"] == "Composer"
+    ]
+    composer["user_config"]["corrective"]["correct_threshold"] = 0.9
+    deploying = server.deploy(config)
+    answers = []
+    while deploying.poll() is None or threshold(server) != 0.9:
+        answers.append(server.http.post("/v1/search", json={"query": "Which bus goes there?"}))
+        assert len(answers) < 2000
+    assert deploying.returncode == 0
+    assert {answer.status_code for answer in answers} == {200}
+    assert server.pids() == before
+
+
+def threshold(server: Server) -> float:
+    (composer,) = server.status()["deployments"]["Composer"]
+    value: float = composer["search"]["corrective"]["correct_threshold"]
+    return value
+
+
 def test_a_killed_scorer_degrades_searches_and_comes_back_by_itself(server: Server) -> None:
     question = "Is there somewhere to sleep for the night?"
     (scorer,) = server.status()["deployments"]["Scorer"]
