@@ -84,7 +84,12 @@ def deployment(cls: type, num_cpus: float = CPUS, **options: Any) -> Deployment:
     """Make a Serve deployment of a plain class, under its own name."""
     name = cls.__name__
     return serve.deployment(
-        name=name, ray_actor_options={"num_cpus": num_cpus}, **OPTIONS[name], **options
+        name=name,
+        ray_actor_options={"num_cpus": num_cpus},
+        # One line a request is the ingress's; the calls behind it would be six more.
+        logging_config={"enable_access_log": name == "Ingress"},
+        **OPTIONS[name],
+        **options,
     )(cls)
 
 

@@ -14,6 +14,7 @@ from deployments.answers import retrieval_record, search_answer
 from deployments.config import AppArgs, ConfigError, with_user_config
 from deployments.handles import Handle, call
 from deployments.legs import LegRequest, Legs
+from deployments.logs import join_serve_log
 from deployments.outbox import Outbox
 from deployments.planning import plan_search
 from deployments.ranking import RerankAnswer, rerank_texts
@@ -48,6 +49,7 @@ class Composer:
         scorer: Handle | None,
         recorder: Handle,
     ) -> None:
+        join_serve_log()
         self.args = args
         self.defaults = args.search
         self.configured = False

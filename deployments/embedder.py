@@ -15,6 +15,7 @@ from deployments.config import EmbedderArgs
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.sessions import threads_for
 from deployments.inference.settings import resolve_model
+from deployments.logs import join_serve_log
 
 # Documents are embedded in slices this small so that a query never waits for a whole ingest.
 SLICE = 8
@@ -24,6 +25,7 @@ class Embedder:
     """Turns texts into normalised vectors of shape (n, dimension), float32."""
 
     def __init__(self, args: EmbedderArgs) -> None:
+        join_serve_log()
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.encoder = load_encoder(args)
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")

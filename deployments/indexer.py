@@ -20,6 +20,7 @@ from deployments.config import ChunkingArgs, IndexArgs
 from deployments.handles import Handle, call
 from deployments.index import open_store
 from deployments.inference.settings import resolve_model
+from deployments.logs import join_serve_log
 from deployments.stores.protocol import IndexedChunk
 from pipeline.documents import Chunk, CorpusKey, Document, chunk_id
 from pipeline.errors import NotFound, OnepassError
@@ -46,6 +47,7 @@ class Indexer:
         embedder: Handle | None,
         recorder: Handle,
     ) -> None:
+        join_serve_log()
         self.embedder = embedder
         self.recorder = recorder
         described: Mapping[str, Any] = (

@@ -17,6 +17,7 @@ from deployments.api.limits import check_documents, check_query, check_rerank
 from deployments.config import AuthArgs, LimitsArgs
 from deployments.gateway import Gateway, ServeGateway
 from deployments.handles import Handle
+from deployments.logs import join_serve_log
 from deployments.middleware import RequestFrame
 from pipeline.documents import CorpusKey, Document
 from pipeline.errors import NotFound
@@ -175,6 +176,7 @@ class Ingress:
     """Serves the routes on Ray's HTTP proxy."""
 
     def __init__(self, parts: Mapping[str, Handle], limits: LimitsArgs, auth: AuthArgs) -> None:
+        join_serve_log()
         # HAProxy, the other ingress that Serve knows, leaves the answer's headers alone.
         names_request = os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == "1"
         self.api = create_api(ServeGateway(parts), limits, auth, names_request=names_request)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deployments.config import TrackerArgs, data_folder
+from deployments.logs import join_serve_log
 from pipeline.documents import CorpusKey
 from pipeline.errors import InvalidInput, NotFound, Unavailable
 from tracker.ids import created_at
@@ -56,6 +57,7 @@ class Recorder:
     """Writes in groups, answers feedback only after its commit, purges between writes."""
 
     def __init__(self, args: TrackerArgs) -> None:
+        join_serve_log()
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="tracker-writer")
         self.readers = ThreadPoolExecutor(2, thread_name_prefix="tracker-reader")
         path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"

@@ -10,6 +10,7 @@ from typing import Any
 
 from deployments.config import IndexArgs
 from deployments.index import open_store
+from deployments.logs import join_serve_log
 from deployments.stores.protocol import LegQuery
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound, OnepassError
@@ -22,6 +23,7 @@ class Retrieval:
     """Answers legs in parallel, each with its own timeout; a leg's failure is data."""
 
     def __init__(self, args: IndexArgs) -> None:
+        join_serve_log()
         self.store = open_store(args, dimension=None, read_only=True)
         self.searches = self.failed_legs = 0
 

@@ -14,6 +14,7 @@ from deployments.inference.score_cache import ScoreCache
 from deployments.inference.sessions import threads_for
 from deployments.inference.settings import resolve_model
 from deployments.inference.work import Outcome
+from deployments.logs import join_serve_log
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 
 
@@ -21,6 +22,7 @@ class Scorer:
     """Scores (query, text) pairs; ready only once a real pair was scored."""
 
     def __init__(self, args: ScorerArgs) -> None:
+        join_serve_log()
         # Tokenizers must not start threads of their own beside ours.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         workers = args.threads if args.threads != "auto" else threads_for(args.num_cpus)
