@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from pipeline.chain import SearchResult
+from pipeline.documents import CorpusKey
 from pipeline.hits import Hit, effective_score
 from pipeline.stamps import strip_reserved
 from tracker.records import HitRecord, RetrievalRecord
 
 
-def search_answer(
-    result: SearchResult, *, retrieval_id: str, query: str, corpus: str, degraded: tuple[str, ...]
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, when, and under which id it is answered and recorded."""
+
+    retrieval_id: str
+    corpus: CorpusKey
+    query: str
+    retrieved_at: datetime
+
+
+def search_answer(result: SearchResult, asked: Asked, degraded: tuple[str, ...]) -> dict[str, Any]:
     """Every field is always there, null where it does not apply."""
     context = result.context
     return {
-        "retrieval_id": retrieval_id,
-        "query": query,
-        "corpus": corpus,
+        "retrieval_id": asked.retrieval_id,
+        "query": asked.query,
+        "corpus": asked.corpus.name,
         "hits": [hit_answer(hit) for hit in result.hits],
         "context": context.text if context else None,
         "citations": [asdict(citation) for citation in context.citations] if context else [],
@@ -66,22 +75,14 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
     }
 
 
-def retrieval_record(
-    result: SearchResult,
-    *,
-    retrieval_id: str,
-    tenant: str,
-    corpus: str,
-    query: str,
-    retrieved_at: datetime,
-) -> RetrievalRecord:
+def retrieval_record(result: SearchResult, asked: Asked) -> RetrievalRecord:
     """Every candidate becomes a row, the dropped ones too."""
     return RetrievalRecord(
-        retrieval_id=retrieval_id,
-        tenant=tenant,
-        corpus=corpus,
-        query=query,
-        retrieved_at=retrieved_at,
+        retrieval_id=asked.retrieval_id,
+        tenant=asked.corpus.tenant,
+        corpus=asked.corpus.name,
+        query=asked.query,
+        retrieved_at=asked.retrieved_at,
         verdict=result.verdict,
         corrections=result.corrections,
         rerank_applied=result.rerank_applied,
@@ -97,13 +98,14 @@ def retrieval_record(
 
 
 def hit_record(hit: Hit) -> HitRecord:
-    stamp = hit.stamp
+    stamp, retrieval_rank = hit.stamp, hit.retrieval_rank
+    assert retrieval_rank is not None  # every hit of a search came from a leg
     return HitRecord(
         hit_id=hit.id,
         document_id=hit.document_id,
         chunk_index=hit.chunk_index,
         rank=hit.rank,
-        retrieval_rank=hit.retrieval_rank,
+        retrieval_rank=retrieval_rank,
         retrieval_score=hit.retrieval_score,
         fusion_score=hit.fusion_score,
         logit=stamp.logit if stamp else None,

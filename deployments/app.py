@@ -51,7 +51,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "graceful_shutdown_timeout_s": 10,
     },
 }
-FIXED_PARTS = 5  # Ingress, Composer, Retrieval, Indexer, Recorder
 CPUS = 0.1  # what each reserves, but for the models; Retention reserves nothing
 
 
@@ -118,7 +117,8 @@ def check_cluster(args: AppArgs) -> None:
     if not ray.is_initialized():
         return
     models = [part for part in (args.embedder, args.scorer) if part is not None]
-    needed = CPUS * FIXED_PARTS + sum(part.num_cpus for part in models)
+    others = OPTIONS.keys() - {"Embedder", "Scorer"}
+    needed = CPUS * len(others) + sum(part.num_cpus for part in models)
     available = ray.cluster_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]
     if needed > available:
         raise ConfigError(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Protocol
 
 from semantic_text_splitter import TextSplitter
 
 from deployments.config import ChunkingArgs
+from deployments.inference.tokenizer_json import without_limits
 from pipeline.context import CHARACTERS_PER_TOKEN
 
 
@@ -24,8 +24,7 @@ def make_chunker(args: ChunkingArgs, tokenizer_json: Path | None) -> Chunker:
             overlap=args.overlap_tokens * CHARACTERS_PER_TOKEN,
         )
     # A tokenizer file's own padding would make every piece look as long as the window.
-    tokenizer = json.loads(tokenizer_json.read_text("utf-8"))
-    tokenizer["padding"] = tokenizer["truncation"] = None
+    tokenizer = without_limits(tokenizer_json.read_text("utf-8"))
     return TextSplitter.from_huggingface_tokenizer_str(
-        json.dumps(tokenizer), args.max_tokens, overlap=args.overlap_tokens
+        tokenizer, args.max_tokens, overlap=args.overlap_tokens
     )

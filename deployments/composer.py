@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from deployments.answers import retrieval_record, search_answer
+from deployments.answers import Asked, retrieval_record, search_answer
+from deployments.budget import left_s
 from deployments.config import AppArgs, ConfigError, with_user_config
 from deployments.handles import Handle, call
 from deployments.legs import LegRequest, Legs
@@ -18,7 +19,7 @@ from deployments.logs import join_serve_log
 from deployments.outbox import Outbox
 from deployments.planning import plan_search
 from deployments.ranking import RerankAnswer, rerank_texts
-from deployments.scoring import RemoteScorer
+from deployments.scorer_client import ScorerClient
 from pipeline.chain import SearchPlan, SearchResult, Stopwatch, search
 from pipeline.documents import CorpusKey
 from pipeline.errors import (
@@ -57,7 +58,7 @@ class Composer:
         self.retrieval = retrieval
         self.embedder = embedder
         self.scorer = (
-            RemoteScorer(scorer, args.scorer.timeout_ms) if scorer and args.scorer else None
+            ScorerClient(scorer, args.scorer.timeout_ms) if scorer and args.scorer else None
         )
         self.recorder = recorder
         self.outbox = Outbox(self._send_records, args.tracker.outbox_rows)
@@ -85,41 +86,30 @@ class Composer:
     async def search(
         self, tenant: str, request: Mapping[str, Any], remaining_ms: float
     ) -> dict[str, Any]:
-        """Answer a search request that the ingress has validated."""
+        """Answer a search; `request` is what the ingress has validated and parsed."""
         deadline = time.monotonic() + remaining_ms / 1e3
         plan = plan_search(self.defaults, request, has_scorer=self.scorer is not None)
-        retrieval_id, retrieved_at = new_retrieval_id(), datetime.now(timezone.utc)
-        corpus = CorpusKey(tenant, request["corpus"])
+        asked = Asked(
+            retrieval_id=new_retrieval_id(),
+            corpus=CorpusKey(tenant, request["corpus"]),
+            query=plan.query,
+            retrieved_at=datetime.now(timezone.utc),
+        )
         legs = Legs(
             self.retrieval,
             self.embedder,
-            LegRequest(corpus, plan.query, request.get("filter"), deadline),
+            LegRequest(asked.corpus, plan.query, request.get("filter"), deadline),
             self.args.index.leg_timeout_ms,
         )
-        score = self.scorer.bound(tenant, deadline) if self.scorer else None
+        score = self.scorer.for_search(tenant, deadline) if self.scorer else None
         try:
-            result = await asyncio.wait_for(
-                run_search(plan, legs, score), deadline - time.monotonic()
-            )
+            result = await asyncio.wait_for(run_search(plan, legs, score), left_s(deadline))
         except asyncio.TimeoutError:
             raise DeadlineExceeded("the search did not finish in time") from None
-        record = retrieval_record(
-            result,
-            retrieval_id=retrieval_id,
-            tenant=tenant,
-            corpus=corpus.name,
-            query=plan.query,
-            retrieved_at=retrieved_at,
-        )
-        degraded = result.degraded + (() if await self._record(record, deadline) else ("tracking",))
+        tracked = await self._record(retrieval_record(result, asked), deadline)
+        degraded = result.degraded + (() if tracked else ("tracking",))
         self._count(result, degraded)
-        return search_answer(
-            result,
-            retrieval_id=retrieval_id,
-            query=plan.query,
-            corpus=corpus.name,
-            degraded=degraded,
-        )
+        return search_answer(result, asked, degraded)
 
     async def rerank(
         self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
@@ -128,15 +118,15 @@ class Composer:
         if self.scorer is None:
             raise InvalidInput("reranking needs a scorer, and none is configured")
         deadline = time.monotonic() + remaining_ms / 1e3
-        return await rerank_texts(query, documents, self.scorer.bound_whole(tenant, deadline))
+        return await rerank_texts(query, documents, self.scorer.for_rerank(tenant, deadline))
 
     async def _record(self, record: RetrievalRecord, deadline: float) -> bool:
         """Hand the record over; waits for its commit only if tracking is to be durable."""
         if self.args.tracker.durability == "async":
             return self.outbox.put(record)
-        left = deadline - time.monotonic() - ANSWER_S
+        seconds = left_s(deadline, RECORD_TIMEOUT_S, ANSWER_S)
         try:
-            return not await self._send_records([record], min(RECORD_TIMEOUT_S, left))
+            return not await self._send_records([record], seconds)
         except OnepassError as error:
             logger.warning("a retrieval was not recorded: %s", error)
             return False

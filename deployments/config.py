@@ -7,15 +7,17 @@ this file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from platformdirs import user_data_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+# The kinds of value that requests may give too.
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Size = Annotated[int, Field(ge=1, le=1000)]
+Multiplier = Annotated[int, Field(ge=2, le=20)]
+Corrections = Annotated[int, Field(ge=0, le=5)]
+OnAllIncorrect = Literal["empty", "best_effort"]
 
 
 class ConfigError(Exception):
@@ -40,13 +42,13 @@ class CorrectiveArgs(Options):
     incorrect_threshold: Fraction = option(
         0.3, "relevance below which a hit is incorrect; the usual value where nothing is known"
     )
-    min_hits: int = option(3, "fewer survivors than this ask for one continuation", ge=1, le=1000)
+    min_hits: Size = option(3, "fewer survivors than this ask for one continuation")
     fill: bool = option(False, "true asks for final_top_k survivors: more passes, fuller answers")
-    expansion_multiplier: int = option(
-        3, "a continuation asks each leg for top_k times this, at most 1,000", ge=2, le=20
+    expansion_multiplier: Multiplier = option(
+        3, "a continuation asks each leg for top_k times this, at most 1,000"
     )
-    max_corrections: int = option(1, "one continuation bounds the cost of a search", ge=0, le=5)
-    on_all_incorrect: Literal["empty", "best_effort"] = option(
+    max_corrections: Corrections = option(1, "one continuation bounds the cost of a search")
+    on_all_incorrect: OnAllIncorrect = option(
         "empty", "an empty answer invites no made-up text; best_effort returns what there is"
     )
 
@@ -59,7 +61,7 @@ class CorrectiveArgs(Options):
 
 class RerankArgs(Options):
     enabled: bool = option(False, "off in code: the chain must work without a scorer")
-    top_n: int | None = option(None, "how many candidates are scored; null = all", ge=1, le=1000)
+    top_n: Size | None = option(None, "how many candidates are scored; null = all")
     append_remaining: bool = option(True, "unscored hits follow the scored ones; false drops them")
 
 
@@ -78,11 +80,12 @@ class ContextArgs(Options):
 
 
 class SearchArgs(Options):
-    """Defaults of a search; a request may override each."""
+    """Defaults of a search. A request may override top_k, final_top_k, what stands under
+    corrective and rerank, and whether there is a context."""
 
-    top_k: int = option(50, "candidates recalled: enough that fusion has a choice", ge=1, le=1000)
-    final_top_k: int = option(10, "hits returned: about what fits a prompt", ge=1, le=1000)
-    leg_k: int | None = option(None, "depth of each leg; null = top_k", ge=1, le=1000)
+    top_k: Size = option(50, "candidates recalled: enough that fusion has a choice")
+    final_top_k: Size = option(10, "hits returned: about what fits a prompt")
+    leg_k: Size | None = option(None, "depth of each leg; null = top_k")
     corrective: CorrectiveArgs = option(CorrectiveArgs(), "correction (CRAG)")
     rerank: RerankArgs = option(RerankArgs(), "reranking")
     fusion: FusionArgs = option(FusionArgs(), "fusion of the legs")
@@ -240,20 +243,24 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def check_scorer(search: SearchArgs, has_scorer: bool) -> None:
     """Refuse correction or reranking where there is no scorer."""
-    for name, part in (("corrective", search.corrective), ("rerank", search.rerank)):
-        if part.enabled and not has_scorer:
-            raise ConfigError(f"search.{name}.enabled needs a scorer, and `scorer` is null")
+    for name in unmet(search, has_scorer):
+        raise ConfigError(f"search.{name}.enabled needs a scorer, and `scorer` is null")
+
+
+def unmet(search: SearchArgs, has_scorer: bool) -> list[str]:
+    """Name the parts that are on and need a scorer that is not there."""
+    parts = {"corrective": search.corrective.enabled, "rerank": search.rerank.enabled}
+    return [] if has_scorer else [name for name, enabled in parts.items() if enabled]
 
 
 def one_line(error: ValidationError) -> str:
     """Name the first wrong option and say why, without its value."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    path = ".".join(str(part) for part in first["loc"])
+    path, message = first_error(error)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"configuration: {path}: {first['msg']}{more}"
+    return f"configuration: {path}: {message}{more}"
 
 
-def data_folder() -> Path:
-    """$ONEPASS_HOME/data, else the platform's folder for user data."""
-    home = os.environ.get("ONEPASS_HOME")
-    return Path(home) / "data" if home else user_data_path("onepass")
+def first_error(error: ValidationError) -> tuple[str, str]:
+    """Return where the first error lies, as a dotted path, and what it is."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ".".join(str(part) for part in first["loc"]), first["msg"]

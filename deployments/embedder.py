@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from deployments.config import EmbedderArgs
 from deployments.inference.dense_encoder import DenseEncoder
-from deployments.inference.sessions import threads_for
-from deployments.inference.settings import resolve_model
+from deployments.inference.resolving import resolve_model
+from deployments.inference.sessions import Device, threads_for
 from deployments.logs import join_serve_log
 
 # Documents are embedded in slices this small so that a query never waits for a whole ingest.
@@ -26,7 +26,6 @@ class Embedder:
 
     def __init__(self, args: EmbedderArgs) -> None:
         join_serve_log()
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.encoder = load_encoder(args)
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self.texts_embedded = 0
@@ -65,9 +64,6 @@ class Embedder:
 
 
 def load_encoder(args: EmbedderArgs) -> DenseEncoder:
-    return DenseEncoder.load(
-        resolve_model(args.model),
-        provider=args.provider,
-        threads=args.threads if args.threads != "auto" else threads_for(args.num_cpus),
-        allow_cpu_fallback=args.allow_cpu_fallback,
-    )
+    threads = threads_for(args.threads, args.num_cpus)
+    device = Device(args.provider, threads, args.allow_cpu_fallback)
+    return DenseEncoder.load(resolve_model(args.model), device)

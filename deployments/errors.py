@@ -11,11 +11,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from pipeline.errors import OnepassError
+from pipeline.errors import MalformedRequest, NotFound, OnepassError
 
 logger = logging.getLogger(__name__)
 
-HTTP_TYPES = {404: "not_found", 405: "method_not_allowed", 400: "malformed_request"}
+HTTP_TYPES = {
+    400: MalformedRequest.type,
+    404: NotFound.type,
+    405: "method_not_allowed",
+}
 
 
 def install(app: FastAPI) -> None:
@@ -61,8 +65,8 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return error_response(
-            request_id_of(request), 400, "malformed_request", "the body is not valid JSON", "body"
+        return of_error(
+            request_id_of(request), MalformedRequest("the body is not valid JSON", "body")
         )
     # The first part of a location only says that it is the body, a header or the path.
     param = path_of([*first["loc"][1:], *first.get("ctx", {}).get("path", ())])

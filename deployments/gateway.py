@@ -12,14 +12,12 @@ from typing import Any, Protocol
 
 from deployments.handles import Handle, broadcast, call
 from deployments.ranking import RerankAnswer
-from pipeline.documents import CorpusKey, Document
+from pipeline.documents import CorpusKey, Document, PutResult
 from pipeline.errors import OnepassError
-from tracker.records import PurgeCounts
+from tracker.records import Outcome, PurgeCounts
 
 logger = logging.getLogger(__name__)
 
-# The inner side answers for its own deadline; this is how much later the ingress gives up.
-GRACE_S = 1.0
 WRITE_TIMEOUT_S = 600.0
 TRACKER_TIMEOUT_S = 10.0
 PING_TIMEOUT_S = 1.0
@@ -39,14 +37,12 @@ class Gateway(Protocol):
         self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
     ) -> RerankAnswer: ...
 
-    async def put(
-        self, corpus: CorpusKey, documents: Sequence[Document]
-    ) -> list[dict[str, Any]]: ...
+    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]: ...
 
     async def delete(self, corpus: CorpusKey, document_id: str) -> int: ...
 
     async def feedback(
-        self, tenant: str, retrieval_id: str, document_id: str, outcome: str
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None: ...
 
     async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]: ...
@@ -71,9 +67,9 @@ class ServeGateway:
             "search",
             tenant,
             request,
-            timeout_s=remaining_ms / 1e3 + GRACE_S,
-            grace_s=GRACE_S,
+            timeout_s=remaining_ms / 1e3,
             retry=True,
+            tell_time=True,
         )
         return answer
 
@@ -86,14 +82,14 @@ class ServeGateway:
             tenant,
             query,
             list(documents),
-            timeout_s=remaining_ms / 1e3 + GRACE_S,
-            grace_s=GRACE_S,
+            timeout_s=remaining_ms / 1e3,
             retry=True,
+            tell_time=True,
         )
         return answer
 
-    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[dict[str, Any]]:
-        results: list[dict[str, Any]] = await call(
+    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
+        results: list[PutResult] = await call(
             self.parts["Indexer"],
             "put",
             corpus,
@@ -110,7 +106,7 @@ class ServeGateway:
         return deleted
 
     async def feedback(
-        self, tenant: str, retrieval_id: str, document_id: str, outcome: str
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None:
         await call(
             self.parts["Recorder"],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+import time
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import grpc
@@ -12,6 +14,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 from ray.serve.exceptions import BackPressureError, ReplicaUnavailableError
 from ray.serve.handle import DeploymentHandle
 
+from deployments.budget import GRACE_S, left_s
 from pipeline.errors import DeadlineExceeded, OnepassError, Overloaded, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -34,42 +37,60 @@ async def call(
     *args: Any,
     timeout_s: float,
     retry: bool = False,
-    grace_s: float | None = None,
+    tell_time: bool = False,
 ) -> Any:
     """Call `method` on one replica and return its answer.
 
-    `retry` is for idempotent calls: one whose replica died goes to another, once. With `grace_s`
-    the method's last argument is the time that it has, in ms: what is left of `timeout_s`, less
-    the grace. Raises the OnepassError that the replica raised; DeadlineExceeded after
-    `timeout_s`; Overloaded when its queue is full; Unavailable for everything else, so that no
-    caller meets an error of Ray.
+    `retry` is for idempotent calls: one whose replica died goes to another, once. An answer too
+    large for a message is asked for again by reference, whether `retry` is set or not. With
+    `tell_time` the method's last argument is the time that it has, in ms, and it may be a little
+    late. Raises the OnepassError that the replica raised; DeadlineExceeded when the time is up;
+    Overloaded when its queue is full; Unavailable for everything else, so that no caller meets
+    an error of Ray.
     """
-    name = handle.deployment_name
-    deadline = asyncio.get_running_loop().time() + timeout_s
+    request = Request(handle, method, args, time.monotonic() + timeout_s, tell_time)
     by_reference = len(pickle.dumps(args, 5)) > BY_VALUE_BYTES
-    for last_try in (not retry, True):
-        left = deadline - asyncio.get_running_loop().time()
-        timed = args if grace_s is None else (*args, max(left - grace_s, 0.0) * 1e3)
-        try:
-            return await within(left, handle, method, timed, by_reference)
-        except AnswerTooLarge:
-            by_reference = True
-        except LOST_REPLICA as error:
-            logger.warning("%s.%s lost its replica: %s", name, method, type(error).__name__)
-            if last_try:
-                raise Unavailable(f"{name} lost the replica that was answering") from None
-        except Exception as error:  # whatever else another process raises
-            raise known(error, name, method) from None
-    raise Unavailable(f"{name} gave an answer too large to send")
-
-
-async def within(
-    seconds: float, handle: Handle, method: str, args: tuple[Any, ...], by_reference: bool
-) -> Any:
-    """Await one call; one that nobody awaits any more is cancelled at its replica too."""
-    response = getattr(handle.options(_by_reference=by_reference), method).remote(*args)
     try:
-        return await asyncio.wait_for(response, seconds)
+        return await send(request, by_reference)
+    except AnswerTooLarge:
+        by_reference = True
+    except LOST_REPLICA as error:
+        if not retry:
+            raise request.failed(error) from None
+        logger.warning("%s lost a replica, trying another", request)
+    except Exception as error:  # whatever another process raises
+        raise request.failed(error) from None
+    try:
+        return await send(request, by_reference)
+    except Exception as error:
+        raise request.failed(error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call; `deadline` is on the monotonic clock."""
+
+    handle: Handle
+    method: str
+    args: tuple[Any, ...]
+    deadline: float
+    tell_time: bool
+
+    def __str__(self) -> str:
+        return f"{self.handle.deployment_name}.{self.method}"
+
+    def failed(self, error: Exception) -> OnepassError:
+        return known(error, self.handle.deployment_name, self.method)
+
+
+async def send(request: Request, by_reference: bool) -> Any:
+    """Send one call; one that nobody awaits any more is cancelled at its replica too."""
+    seconds = left_s(request.deadline)
+    args = (*request.args, seconds * 1e3) if request.tell_time else request.args
+    remote = getattr(request.handle.options(_by_reference=by_reference), request.method)
+    response = remote.remote(*args)
+    try:
+        return await asyncio.wait_for(response, seconds + GRACE_S * request.tell_time)
     except (asyncio.TimeoutError, asyncio.CancelledError):
         response.cancel()
         raise
@@ -86,6 +107,8 @@ def known(error: Exception, name: str, method: str) -> OnepassError:
         return cause
     if isinstance(cause, asyncio.TimeoutError):
         return DeadlineExceeded(f"{name} did not answer in time")
+    if isinstance(cause, LOST_REPLICA):
+        return Unavailable(f"{name} lost the replica that was answering")
     if isinstance(cause, BackPressureError):
         return Overloaded(f"{name} has a full queue", None, 1)
     logger.error("%s.%s failed", name, method, exc_info=error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deployments.config import IndexArgs, data_folder
+from deployments.config import IndexArgs
+from deployments.folders import data_folder
 from deployments.stores.protocol import Store
 
 
@@ -14,7 +15,7 @@ def is_local(args: IndexArgs) -> bool:
     return "://" not in index_uri(args)
 
 
-def open_store(args: IndexArgs, *, dimension: int | None, read_only: bool) -> Store:
+def open_index(args: IndexArgs, *, dimension: int | None, read_only: bool) -> Store:
     """Open the index. `dimension` is that of the vectors to write; readers need none."""
     # The engine is imported only where it is used: the Composer's node needs none.
     from deployments.stores.lance import LanceStore

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from deployments.chunking import make_chunker
 from deployments.config import ChunkingArgs, IndexArgs
 from deployments.handles import Handle, call
-from deployments.index import open_store
-from deployments.inference.settings import resolve_model
+from deployments.index import open_index
+from deployments.inference.resolving import resolve_model
 from deployments.logs import join_serve_log
 from deployments.stores.protocol import IndexedChunk
-from pipeline.documents import Chunk, CorpusKey, Document, chunk_id
+from pipeline.documents import Chunk, CorpusKey, Document, PutResult, chunk_id
 from pipeline.errors import NotFound, OnepassError
 from pipeline.stamps import digest
 
@@ -53,29 +53,27 @@ class Indexer:
         described: Mapping[str, Any] = (
             await call(embedder, "describe", timeout_s=EMBED_TIMEOUT_S) if embedder else {}
         )
-        self.store = open_store(index, dimension=described.get("dimension"), read_only=False)
+        self.store = open_index(index, dimension=described.get("dimension"), read_only=False)
         folder = (
             await asyncio.to_thread(resolve_model, tokenizer_model) if tokenizer_model else None
         )
         self.chunker = make_chunker(chunking, folder / "tokenizer.json" if folder else None)
         # A document is unchanged only if it would be indexed the same way again.
         self.recipe = json.dumps([chunking.model_dump(), described.get("model")])
+        # Embedding of several requests overlaps; only their commits come one after another.
         self.writing = asyncio.Lock()
         self.untold: deque[tuple[Any, ...]] = deque(maxlen=MAX_UNTOLD)
 
-    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[dict[str, Any]]:
-        """Upsert documents; one result each, in order: stored, unchanged or failed."""
+    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
+        """Upsert documents; one result each, in order."""
         stored = await self._digests(corpus, [document.id for document in documents])
         digests = {document.id: self._digest(document) for document in documents}
         changed = [d for d in documents if stored.get(d.id) != digests[d.id]]
-        results = {
-            d.id: {"id": d.id, "status": "unchanged", "chunks": None, "error": None}
-            for d in documents
-        }
+        results = {document.id: PutResult(document.id, "unchanged") for document in documents}
         cut = await asyncio.to_thread(lambda: [(d, self._cut(d)) for d in changed])
         for group in grouped(cut):
             results.update(await self._write(corpus, group, digests))
-        titles = [(d.id, d.title) for d in changed if results[d.id]["status"] == "stored"]
+        titles = [(d.id, d.title) for d in changed if results[d.id].status == "stored"]
         await self._tell_tracker("record_documents", corpus, titles)
         return [results[document.id] for document in documents]
 
@@ -121,10 +119,9 @@ class Indexer:
         corpus: CorpusKey,
         group: Sequence[tuple[Document, list[Chunk]]],
         digests: Mapping[str, str],
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, PutResult]:
         """Embed and commit a group of documents; a failure is theirs alone."""
         chunks = [chunk for _, document_chunks in group for chunk in document_chunks]
-        error: str | None = None
         try:
             vectors = await self._embed([chunk.body for chunk in chunks])
             rows = [
@@ -133,16 +130,12 @@ class Indexer:
             ]
             async with self.writing:
                 await self.store.upsert(corpus, rows)
-        except OnepassError as caught:
-            logger.warning("%d documents were not stored: %s", len(group), caught)
-            error = caught.message
+        except OnepassError as error:
+            logger.warning("%d documents were not stored: %s", len(group), error)
+            failed = [PutResult(one.id, "failed", error=error.message) for one, _ in group]
+            return {result.id: result for result in failed}
         return {
-            document.id: {
-                "id": document.id,
-                "status": "failed" if error else "stored",
-                "chunks": None if error else len(document_chunks),
-                "error": error,
-            }
+            document.id: PutResult(document.id, "stored", len(document_chunks))
             for document, document_chunks in group
         }
 

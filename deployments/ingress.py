@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Request
@@ -19,9 +20,8 @@ from deployments.gateway import Gateway, ServeGateway
 from deployments.handles import Handle
 from deployments.logs import join_serve_log
 from deployments.middleware import RequestFrame
-from pipeline.documents import CorpusKey, Document
+from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound
-from pipeline.filters import parse_filter
 
 # Without API keys there is one tenant.
 TENANT = "default"
@@ -61,8 +61,6 @@ async def search(
 ) -> JSONResponse:
     """Retrieve, correct and rerank; the answer is recorded under its `retrieval_id`."""
     check_query(body.query, limits)
-    if body.filter is not None:
-        parse_filter(body.filter)
     answer = await gate.search(TENANT, body.given(), time_left)
     request.state.timings_ms = {k: v for k, v in answer["timings_ms"].items() if k != "total"}
     return JSONResponse(answer)
@@ -85,19 +83,9 @@ async def put_documents(
 ) -> JSONResponse:
     """Store or replace documents; creates the corpus. Each answers for itself in `status`."""
     check_documents(body.documents, limits)
-    documents = [
-        Document(
-            id=one.id,
-            text=one.text or "",
-            title=one.title,
-            source=one.source,
-            metadata=one.metadata,
-            chunks=None if one.chunks is None else tuple(one.chunks),
-        )
-        for one in body.documents
-    ]
+    documents = [one.document() for one in body.documents]
     results = await gate.put(CorpusKey(TENANT, corpus), documents)
-    return JSONResponse({"corpus": corpus, "documents": results})
+    return JSONResponse({"corpus": corpus, "documents": [asdict(result) for result in results]})
 
 
 @router.delete("/v1/corpora/{corpus}/documents/{document_id:path}")
@@ -144,7 +132,7 @@ async def healthz() -> JSONResponse:
 
 @router.get("/readyz")
 async def readyz(gate: Gate) -> JSONResponse:
-    """503 until a real pair was scored and every part was up; then 200, naming parts down."""
+    """503 until searches could be answered, a real pair scored; then 200, naming parts down."""
     ready, down = await gate.readiness()
     state = "ready" if ready else "starting"
     return JSONResponse({"status": state, "degraded": down}, 200 if ready else 503)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deployments.budget import RESERVE_S, left_s
 from deployments.handles import Handle, call
 from deployments.stores.protocol import LegQuery
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound, OnepassError, Overloaded
-from pipeline.filters import parse_filter
+from pipeline.filters import Filter
 from pipeline.legs import BM25, DENSE, LegResult
-
-# What a request keeps for itself after a leg's time is up.
-RESERVE_S = 0.5
-# How much longer than its legs a replica may take to answer.
-GRACE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +23,12 @@ class LegRequest:
 
     corpus: CorpusKey
     query: str
-    raw_filter: object
+    filter: Filter | None
     deadline: float
 
 
 class Legs:
-    """Embeds the query once and asks every leg for any depth."""
+    """Asks every leg for any depth with the one vector that `embed` made."""
 
     def __init__(
         self,
@@ -46,14 +41,12 @@ class Legs:
         self.embedder = embedder
         self.request = request
         self.timeout_ms = timeout_ms
-        raw = request.raw_filter
-        self.filter = parse_filter(raw) if raw is not None else None
         self.vector: NDArray[np.float32] | None = None
         self.embed_error: str | None = None
 
     async def embed(self) -> None:
-        """Embed the query once; a failure is kept, so that a continuation does not try again."""
-        if self.embedder is None or self.vector is not None or self.embed_error is not None:
+        """Embed the query, before anything is retrieved; a failure is the dense leg's."""
+        if self.embedder is None:
             return
         try:
             vectors = await call(
@@ -73,13 +66,12 @@ class Legs:
     async def retrieve(self, depth: int) -> list[LegResult]:
         """Ask every leg for `depth` hits. A part that fails is a leg's error; NotFound, for a
         corpus that does not exist, and Overloaded are raised."""
-        text = LegQuery(BM25, depth, text=self.request.query, filter=self.filter)
+        text = LegQuery(BM25, depth, text=self.request.query, filter=self.request.filter)
         if self.embedder is None:
             return await self._search([text])
-        await self.embed()
         if self.vector is None:
             return [LegResult(DENSE, 0, depth, error=self.embed_error), *await self._search([text])]
-        dense = LegQuery(DENSE, depth, vector=self.vector, filter=self.filter)
+        dense = LegQuery(DENSE, depth, vector=self.vector, filter=self.request.filter)
         return await self._search([dense, text])
 
     async def _search(self, queries: Sequence[LegQuery]) -> list[LegResult]:
@@ -89,9 +81,9 @@ class Legs:
                 "search",
                 self.request.corpus,
                 [(0, query) for query in queries],
-                timeout_s=self._leg_time_s() + GRACE_S,
-                grace_s=GRACE_S,
+                timeout_s=self._leg_time_s(),
                 retry=True,
+                tell_time=True,
             )
         except (NotFound, Overloaded):
             raise
@@ -101,5 +93,4 @@ class Legs:
 
     def _leg_time_s(self) -> float:
         """A leg's own time, cut so that what is left after it still makes an answer."""
-        left = self.request.deadline - time.monotonic() - RESERVE_S
-        return max(min(self.timeout_ms / 1e3, left), 0.0)
+        return left_s(self.request.deadline, self.timeout_ms / 1e3, RESERVE_S)

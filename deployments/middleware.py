@@ -39,42 +39,23 @@ class RequestFrame:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = time.perf_counter()
         headers = Headers(scope=scope)
         request_id = accepted_id(headers.get("x-request-id")) or uuid.uuid4().hex
         state: MutableMapping[str, Any] = scope.setdefault("state", {})
         state["request_id"] = request_id
-
-        began = False
-
-        async def send_framed(message: Message) -> None:
-            nonlocal began
-            if message["type"] == "http.response.start":
-                began = True
-                total_ms = (time.perf_counter() - started) * 1e3
-                stages = {**state.get("timings_ms", {}), "total": total_ms}
-                framed = MutableHeaders(scope=message)
-                if self.names_request:
-                    framed["X-Request-Id"] = request_id
-                framed["Server-Timing"] = ", ".join(
-                    f"{stage};dur={ms:.1f}" for stage, ms in stages.items()
-                )
-            await send(message)
-
+        framed = FramedSend(send, state, self.names_request)
         try:
             self._check_client(scope)
             check_content_type(scope["method"], headers)
             body = await read_body(receive, headers, self.body_bytes)
+            await self.app(scope, replay(body, receive), framed)
         except OnepassError as error:
-            await of_error(request_id, error)(scope, receive, send_framed)
-            return
-        try:
-            await self.app(scope, replay(body, receive), send_framed)
+            await of_error(request_id, error)(scope, receive, framed)
         except Exception:  # the outermost boundary: a 500 without details, and the log has them
             logger.exception("%s %s failed", scope["method"], scope["path"])
-            if began:
+            if framed.began:
                 raise
-            await unforeseen(request_id)(scope, receive, send_framed)
+            await unforeseen(request_id)(scope, receive, framed)
 
     def _check_client(self, scope: Scope) -> None:
         client = scope.get("client")
@@ -82,6 +63,31 @@ class RequestFrame:
             raise Unauthorized(
                 "only clients on this machine are served; set auth.allow_anonymous to open"
             )
+
+
+class FramedSend:
+    """Sends an answer with the request's id and the times of its stages."""
+
+    def __init__(self, send: Send, state: MutableMapping[str, Any], names_request: bool) -> None:
+        self.send = send
+        self.state = state
+        self.names_request = names_request
+        self.started = time.perf_counter()
+        self.began = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.began = True
+            headers = MutableHeaders(scope=message)
+            headers["Server-Timing"] = self.timing()
+            if self.names_request:
+                headers["X-Request-Id"] = self.state["request_id"]
+        await self.send(message)
+
+    def timing(self) -> str:
+        total_ms = (time.perf_counter() - self.started) * 1e3
+        stages = {**self.state.get("timings_ms", {}), "total": total_ms}
+        return ", ".join(f"{stage};dur={ms:.1f}" for stage, ms in stages.items())
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from deployments.config import SearchArgs
+from deployments.config import SearchArgs, first_error, unmet
 from pipeline.chain import SearchPlan
 from pipeline.corrective import CorrectionPlan, Thresholds
 from pipeline.errors import InvalidInput
@@ -37,8 +37,8 @@ def overridden(defaults: SearchArgs, request: Mapping[str, Any]) -> SearchArgs:
     try:
         return SearchArgs.model_validate(options)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidInput(first["msg"], ".".join(str(part) for part in first["loc"])) from None
+        path, message = first_error(error)
+        raise InvalidInput(message, path) from None
 
 
 def plan_search(
@@ -47,12 +47,8 @@ def plan_search(
     """Resolve one search. Raises InvalidInput for what cannot be: sizes that contradict each
     other, or correction or reranking without a scorer."""
     options = overridden(defaults, request)
-    for name, wanted in (
-        ("corrective", options.corrective.enabled),
-        ("rerank", options.rerank.enabled),
-    ):
-        if wanted and not has_scorer:
-            raise InvalidInput("this needs a scorer, and none is configured", name)
+    for name in unmet(options, has_scorer):
+        raise InvalidInput("this needs a scorer, and none is configured", name)
     if options.final_top_k > options.top_k and None not in (
         request.get("top_k"),
         request.get("final_top_k"),

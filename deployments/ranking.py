@@ -37,7 +37,8 @@ async def rerank_texts(query: str, texts: Sequence[str], score: Score) -> Rerank
     Raises DeadlineExceeded when not all could be scored in time, for half a ranking would pass
     for a whole one; Unavailable when none could be scored.
     """
-    hits = [Hit(f"{index:06d}", "", index, text) for index, text in enumerate(texts)]
+    # Ids decide between equal scores, as text: padded, they keep the input order.
+    hits = [Hit(f"{index:09d}", "", index, text) for index, text in enumerate(texts)]
     ranking = await rerank(query, hits, RerankPlan(), score)
     if isinstance(ranking.failure, DeadlineExceeded):
         raise ranking.failure

@@ -15,12 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deployments.config import TrackerArgs, data_folder
+from deployments.config import TrackerArgs
+from deployments.folders import data_folder
 from deployments.logs import join_serve_log
 from pipeline.documents import CorpusKey
 from pipeline.errors import InvalidInput, NotFound, Unavailable
+from tracker.errors import Locked
 from tracker.ids import created_at
-from tracker.records import Feedback, PurgeCounts, RetentionRun, RetrievalRecord
+from tracker.records import Feedback, Outcome, PurgeCounts, RetentionRun, RetrievalRecord
 from tracker.store import TrackerStore
 
 logger = logging.getLogger(__name__)
@@ -29,8 +31,9 @@ T = TypeVar("T")
 
 GROUP_RECORDS = 1000
 GROUP_WAIT_S = 0.1
-LOCK_RETRY_S = 60.0
-PURGE_CHUNK = 5000
+LOCK_RETRY_S = 1.0
+OPEN_RETRY_S = 30.0
+CLOSE_WAIT_S = 2.0
 # Feedback may overtake its own search's record on the way here; a record this young is waited for.
 YOUNG = timedelta(seconds=5)
 YOUNG_WAIT_S = 2.0
@@ -60,22 +63,53 @@ class Recorder:
         join_serve_log()
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="tracker-writer")
         self.readers = ThreadPoolExecutor(2, thread_name_prefix="tracker-reader")
-        path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"
-        self.path = path
-        self.store = self.writer.submit(open_store, path, args).result()
+        self.args = args
+        self.path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"
+        self.store: TrackerStore | None = None
+        self.tried = asyncio.Event()
         self.waiting: list[Waiting] = []
         self.wake = asyncio.Event()
         self.recorded = self.rejected = 0
         self.last_error: str | None = None
-        self.committer = asyncio.get_running_loop().create_task(self._commit_groups())
+        loop = asyncio.get_running_loop()
+        self.opener = loop.create_task(self._open())
+        self.committer = loop.create_task(self._commit_groups())
         # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
         self.__del__ = self.close
 
-    async def _write(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.writer, work)
+    async def _open(self) -> None:
+        """Open the file, and go on trying: a tracker that is down must not keep searches down.
 
-    async def _read(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self.readers, work)
+        Its last owner may hold it for a moment; whatever else is wrong takes a person.
+        """
+        loop = asyncio.get_running_loop()
+        while self.store is None:
+            try:
+                self.store = await loop.run_in_executor(self.writer, open_tracker, self)
+            except Exception as error:  # a process boundary: the file system and DuckDB
+                logger.error("the tracker's file does not open: %s", error)
+                self.last_error = str(error)
+                await self._tried_in_vain(isinstance(error, Locked))
+        self.tried.set()
+
+    async def _tried_in_vain(self, locked: bool) -> None:
+        """Wait before the next try; a lock is not yet a failure that others need to know."""
+        if not locked:
+            self.tried.set()
+        await asyncio.sleep(LOCK_RETRY_S if locked else OPEN_RETRY_S)
+
+    async def _write(self, work: Callable[[TrackerStore], T]) -> T:
+        return await self._run(self.writer, work)
+
+    async def _read(self, work: Callable[[TrackerStore], T]) -> T:
+        return await self._run(self.readers, work)
+
+    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[TrackerStore], T]) -> T:
+        """Run `work` on the store in a thread. Raises Unavailable while there is no store."""
+        await self.tried.wait()
+        if self.store is None:
+            raise Unavailable(f"the tracker is down: {self.last_error}")
+        return await asyncio.get_running_loop().run_in_executor(threads, work, self.store)
 
     async def record(self, records: Sequence[RetrievalRecord]) -> list[str]:
         """Store records in the next group; returns after its commit. Repeats are stored once.
@@ -112,7 +146,7 @@ class Recorder:
         """Commit a group as one transaction; if it holds a bad value, its records one by one."""
         records = [record for waiting in group for record in waiting.records]
         try:
-            self.recorded += await self._write(partial(self.store.record, records))
+            self.recorded += await self._write(lambda store: store.record(records))
         except InvalidInput:
             for waiting in group:
                 await self._commit_alone(waiting)
@@ -127,7 +161,7 @@ class Recorder:
         rejected: list[str] = []
         for record in waiting.records:
             try:
-                self.recorded += await self._write(partial(self.store.record, [record]))
+                self.recorded += await self._write(partial(record_one, record))
             except InvalidInput:
                 logger.exception("retrieval %s cannot be stored", record.retrieval_id)
                 rejected.append(record.retrieval_id)
@@ -144,14 +178,14 @@ class Recorder:
             waiting.resolve(Unavailable("the tracker is down"))
 
     async def feedback(
-        self, tenant: str, retrieval_id: str, document_id: str, outcome: str
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None:
         """Store a judgement durably. Raises NotFound for an unknown retrieval or document."""
-        feedback = Feedback(retrieval_id, document_id, outcome, utc_now())  # type: ignore[arg-type]
+        feedback = Feedback(retrieval_id, document_id, outcome, utc_now())
         give_up = time.monotonic() + YOUNG_WAIT_S
         while True:
             try:
-                await self._write(lambda: self.store.feedback(tenant, feedback))
+                await self._write(lambda store: store.feedback(tenant, feedback))
                 return
             except NotFound:
                 born = created_at(retrieval_id)
@@ -165,73 +199,81 @@ class Recorder:
         if before > utc_now():
             raise InvalidInput("before must not lie in the future", "before")
         if dry_run:
-            return await self._read(lambda: self.store.count_older(before))
+            return await self._read(lambda store: store.count_older(before))
         total = PurgeCounts()
-        while True:
-            step = await self._write(lambda: self.store.purge_step(before, PURGE_CHUNK))
+        while (step := await self._write(lambda store: store.purge_step(before))).retrievals:
             total = total + step
-            if step == PurgeCounts():
-                break
-        await self._write(self.store.checkpoint)
+        await self._write(TrackerStore.checkpoint)
         return total
 
     async def record_run(self, run: RetentionRun) -> None:
-        await self._write(lambda: self.store.record_run(run))
+        await self._write(lambda store: store.record_run(run))
 
     async def record_documents(
         self, corpus: CorpusKey, documents: Sequence[tuple[str, str | None]], at: datetime
     ) -> None:
         await self._write(
-            lambda: self.store.record_documents(corpus.tenant, corpus.name, documents, at)
+            lambda store: store.record_documents(corpus.tenant, corpus.name, documents, at)
         )
 
     async def delete_documents(
         self, corpus: CorpusKey, document_ids: Sequence[str], at: datetime
     ) -> None:
         await self._write(
-            lambda: self.store.delete_documents(corpus.tenant, corpus.name, document_ids, at)
+            lambda store: store.delete_documents(corpus.tenant, corpus.name, document_ids, at)
         )
 
     async def ping(self) -> bool:
-        return True
+        return await self._read(lambda store: True)
 
     async def status(self) -> dict[str, Any]:
-        opened = self.store.opened
-        counts = await self._read(self.store.counts)
-        retention = await self._read(self.store.retention_status)
+        """Counts and retention where there is a store; `error` says why there is none."""
         return {
             "pid": os.getpid(),
             "path": str(self.path),
-            "new_file": opened.new_file,
-            "set_aside": list(opened.set_aside),
             "queue": sum(len(waiting.records) for waiting in self.waiting),
             "recorded": self.recorded,
             "rejected": self.rejected,
             "last_error": self.last_error,
+            **await self._contents(),
+        }
+
+    async def _contents(self) -> dict[str, Any]:
+        try:
+            opened = await self._read(lambda store: store.opened)
+            counts = await self._read(TrackerStore.counts)
+            retention = await self._read(TrackerStore.retention_status)
+        except Unavailable as error:
+            return {"error": error.message, "retention": None}
+        return {
+            "error": None,
+            "new_file": opened.new_file,
+            "set_aside": list(opened.set_aside),
             **dataclasses.asdict(counts),
             "retention": dataclasses.asdict(retention),
         }
 
     async def close(self) -> None:
         """Flush what waits, so that a graceful shutdown or a redeploy loses nothing."""
-        self.committer.cancel()
-        await asyncio.gather(self.committer, return_exceptions=True)
+        # What arrived while the file was being opened is to be flushed too.
+        await asyncio.wait({self.opener}, timeout=CLOSE_WAIT_S)
+        for task in (self.opener, self.committer):
+            task.cancel()
+        await asyncio.gather(self.opener, self.committer, return_exceptions=True)
+        self.tried.set()
         while self.waiting:
             await self._commit(self._take_group())
-        await self._write(self.store.close)
+        if self.store is not None:
+            await self._write(TrackerStore.close)
 
 
-def open_store(path: Path, args: TrackerArgs) -> TrackerStore:
-    """Open the file; while another process holds it, as its last owner may, try again."""
-    give_up = time.monotonic() + LOCK_RETRY_S
-    while True:
-        try:
-            return TrackerStore.open(path, memory_limit=args.memory_limit, threads=args.threads)
-        except Unavailable as error:
-            logger.warning("the tracker's file does not open: %s", error)
-            if time.monotonic() > give_up:
-                raise
-            time.sleep(1.0)
+def open_tracker(recorder: Recorder) -> TrackerStore:
+    args = recorder.args
+    return TrackerStore.open(recorder.path, memory_limit=args.memory_limit, threads=args.threads)
+
+
+def record_one(record: RetrievalRecord, store: TrackerStore) -> int:
+    return store.record([record])
 
 
 def utc_now() -> datetime:

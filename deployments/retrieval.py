@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deployments.config import IndexArgs
-from deployments.index import open_store
+from deployments.index import open_index
 from deployments.logs import join_serve_log
 from deployments.stores.protocol import LegQuery
 from pipeline.documents import CorpusKey
@@ -24,7 +24,7 @@ class Retrieval:
 
     def __init__(self, args: IndexArgs) -> None:
         join_serve_log()
-        self.store = open_store(args, dimension=None, read_only=True)
+        self.store = open_index(args, dimension=None, read_only=True)
         self.searches = self.failed_legs = 0
 
     async def search(

@@ -10,10 +10,10 @@ from typing import Any
 from deployments.config import ScorerArgs
 from deployments.inference.batching import Batcher
 from deployments.inference.cross_encoder import CrossEncoder
+from deployments.inference.resolving import resolve_model
 from deployments.inference.score_cache import ScoreCache
-from deployments.inference.sessions import threads_for
-from deployments.inference.settings import resolve_model
-from deployments.inference.work import Outcome
+from deployments.inference.sessions import CPU, Device, threads_for
+from deployments.inference.work import PairOutcome
 from deployments.logs import join_serve_log
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 
@@ -23,13 +23,11 @@ class Scorer:
 
     def __init__(self, args: ScorerArgs) -> None:
         join_serve_log()
-        # Tokenizers must not start threads of their own beside ours.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        workers = args.threads if args.threads != "auto" else threads_for(args.num_cpus)
+        workers = threads_for(args.threads, args.num_cpus)
         self.encoder = load_encoder(args)
         # One session with one thread a call, shared by one calling thread per core, is the
         # fastest layout on CPU; a GPU runs one batch at a time.
-        on_cpu = self.encoder.provider == "CPUExecutionProvider"
+        on_cpu = self.encoder.provider == CPU
         self.batcher = Batcher(
             self.encoder,
             ScoreCache(args.cache_bytes),
@@ -40,19 +38,17 @@ class Scorer:
         self.batcher.start()
 
     async def score(
-        self, tenant: str, query: str, pairs: Sequence[tuple[str, str]], timeout_ms: float
+        self, tenant: str, query: str, pairs: Sequence[Pair], timeout_ms: float
     ) -> ScoreAnswer:
-        """Score pairs given as (digest, text); what is not done in `timeout_ms` has a reason."""
-        outcomes = await self.batcher.score(
-            tenant, query, [Pair(*pair) for pair in pairs], timeout_ms / 1e3
-        )
+        """Score pairs; what is not done in `timeout_ms` has a reason instead."""
+        outcomes = await self.batcher.score(tenant, query, pairs, timeout_ms / 1e3)
         scores = tuple(self._pair_score(outcome) for outcome in outcomes)
         return ScoreAnswer(self.encoder.fingerprint, scores, tally_of(outcomes))
 
-    def _pair_score(self, outcome: Outcome) -> PairScore:
+    def _pair_score(self, outcome: PairOutcome) -> PairScore:
         score = outcome.score
         if score is None:
-            return PairScore(None, None, reason=outcome.reason)
+            return PairScore(None, None, reason=outcome.reason, late=outcome.late)
         relevance = self.encoder.relevance(score.logit)
         if relevance is None:
             return PairScore(None, None, reason="the model's score lies outside [0, 1]")
@@ -75,7 +71,6 @@ class Scorer:
             "workers": self.batcher.workers,
             "queued_tokens": self.batcher.queued_tokens,
             "cached_pairs": len(self.batcher.cache),
-            "padding_ratio": padding_ratio(counters.tokens, counters.padded_tokens),
             "counters": dataclasses.asdict(counters),
         }
 
@@ -83,27 +78,19 @@ class Scorer:
 def load_encoder(args: ScorerArgs) -> CrossEncoder:
     encoder = CrossEncoder.load(
         resolve_model(args.model),
+        Device(args.provider, 1, args.allow_cpu_fallback),
         activation=args.activation,
         max_tokens=args.max_tokens,
-        provider=args.provider,
-        threads=1,
-        allow_cpu_fallback=args.allow_cpu_fallback,
     )
     encoder.warm_up()
     return encoder
 
 
-def tally_of(outcomes: Sequence[Outcome]) -> Tally:
-    scored = [outcome for outcome in outcomes if outcome.score is not None]
-    origins = [outcome.origin for outcome in scored]
+def tally_of(outcomes: Sequence[PairOutcome]) -> Tally:
+    origins = [outcome.origin for outcome in outcomes]
     return Tally(
         passes=origins.count("pass"),
         cached=origins.count("cache"),
         shared=origins.count("shared"),
-        tokens=sum(outcome.score.tokens for outcome in scored if outcome.score),
+        tokens=sum(outcome.score.tokens for outcome in outcomes if outcome.score),
     )
-
-
-def padding_ratio(tokens: int, padded: int) -> float | None:
-    """Return the share of token slots that was padding, None before the first batch."""
-    return round(1 - tokens / padded, 4) if padded else None

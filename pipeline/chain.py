@@ -84,7 +84,7 @@ async def search(
     Overloaded from the scorer passes through.
     """
     watch = watch or Stopwatch()
-    retrieved = await Retrieved.first(plan, retrieve)
+    retrieved = await run_retrieval(plan, retrieve)
     watch.lap("retrieve")
     corrected = await run_correction(plan, retrieved, retrieve, score)
     watch.lap("correct")
@@ -114,25 +114,25 @@ async def search(
     )
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The fused candidates of one request, and what its legs failed at so far."""
+    """The fused candidates, whether the legs have more, and which of them failed."""
 
     hits: tuple[Hit, ...]
     exhausted: bool
-    failed_legs: list[str]
+    failed_legs: tuple[str, ...]
 
-    @classmethod
-    async def first(cls, plan: SearchPlan, retrieve: Retrieve) -> Retrieved:
-        results = await retrieve(plan.leg_k or plan.top_k)
-        failed = [result for result in results if result.error is not None]
-        if len(failed) == len(results):
-            raise Unavailable(f"retrieval failed: every leg ({leg_names(failed)}) is down")
-        return cls(
-            hits=fuse_plan(plan, results)[: plan.top_k],
-            exhausted=is_exhausted(results),
-            failed_legs=[result.leg for result in failed],
-        )
+
+async def run_retrieval(plan: SearchPlan, retrieve: Retrieve) -> Retrieved:
+    results = await retrieve(plan.leg_k or plan.top_k)
+    failed = failed_legs(results)
+    if len(failed) == len(results):
+        raise Unavailable(f"retrieval failed: every leg ({', '.join(sorted(failed))}) is down")
+    return Retrieved(fuse_by(plan, results)[: plan.top_k], is_exhausted(results), failed)
+
+
+def failed_legs(results: Sequence[LegResult]) -> tuple[str, ...]:
+    return tuple(result.leg for result in results if result.error is not None)
 
 
 def is_exhausted(results: Sequence[LegResult]) -> bool:
@@ -140,11 +140,7 @@ def is_exhausted(results: Sequence[LegResult]) -> bool:
     return all(result.exhausted for result in results if result.error is None)
 
 
-def leg_names(results: Sequence[LegResult]) -> str:
-    return ", ".join(sorted({result.leg for result in results}))
-
-
-def fuse_plan(plan: SearchPlan, results: Sequence[LegResult]) -> tuple[Hit, ...]:
+def fuse_by(plan: SearchPlan, results: Sequence[LegResult]) -> tuple[Hit, ...]:
     return fuse(results, k=plan.fusion_k, weights=plan.weights)
 
 
@@ -154,12 +150,11 @@ async def run_correction(
     """Correct if the plan says so; else pass the candidates on, with verdict off or no_hits."""
     hits = retrieved.hits
     if not hits or plan.correction is None or score is None:
-        return Correction(hits, hits, OFF if hits else NO_HITS, 0, Tally(), None, None)
+        return Correction(hits=hits, graded=hits, verdict=OFF if hits else NO_HITS)
 
     async def deepen(depth: int) -> Deeper:
         results = await retrieve(max(depth, plan.leg_k or 0))
-        retrieved.failed_legs += [result.leg for result in results if result.error is not None]
-        return Deeper(fuse_plan(plan, results)[:depth], is_exhausted(results))
+        return Deeper(fuse_by(plan, results)[:depth], is_exhausted(results), failed_legs(results))
 
     return await correct(
         plan.query,
@@ -185,7 +180,8 @@ def degraded_parts(
     retrieved: Retrieved, corrected: Correction, reranked: Reranking
 ) -> tuple[str, ...]:
     """Name every part that failed, each once."""
-    parts = [f"leg:{leg}" for leg in retrieved.failed_legs]
+    legs = retrieved.failed_legs + corrected.failed_legs
+    parts = [f"leg:{leg}" for leg in legs]
     if corrected.failure is not None:
         parts.append("correct")
     if reranked.failure is not None:

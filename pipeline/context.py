@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.hits import Hit
@@ -34,9 +34,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def assemble(
-    hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int] = estimate_tokens
-) -> Context:
+def assemble(hits: Sequence[Hit], max_tokens: int) -> Context:
     """Number the hits in their order; one that does not fit is skipped and the next is tried."""
     blocks: list[str] = []
     citations: list[Citation] = []
@@ -44,7 +42,7 @@ def assemble(
     used = 0
     for hit in hits:
         block = f"[{len(blocks) + 1}] {hit.body}"
-        cost = count(block)
+        cost = estimate_tokens(block)
         if used + cost > max_tokens:
             left_out.append(hit.id)
             continue

@@ -7,7 +7,7 @@ arXiv:2401.15884. Grades compare relevance in [0, 1], never a logit.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pipeline.errors import InvalidInput, OnepassError
@@ -18,7 +18,7 @@ from pipeline.stamps import GRADE, Grade
 CORRECT = "correct"
 AMBIGUOUS = "ambiguous"
 INCORRECT = "incorrect"
-MAX_DEPTH = 1_000
+MAX_LEG_DEPTH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,7 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.incorrect <= self.correct <= 1.0:
-            raise InvalidInput(
-                "thresholds need 0 <= incorrect_threshold <= correct_threshold <= 1",
-                "corrective.correct_threshold",
-            )
+            raise InvalidInput("thresholds need 0 <= incorrect_threshold <= correct_threshold <= 1")
 
     def grade(self, relevance: float) -> Grade:
         if relevance >= self.correct:
@@ -61,25 +58,29 @@ class Correction:
     """What correction made of the candidates.
 
     `hits` survive, by logit; `graded` holds every candidate seen, the dropped too. `verdict` is
-    the action after correction, None where nothing could be graded. `steps` tells the trace.
+    the action after correction, None where nothing could be graded. `failed_legs` failed while
+    continuing. `steps` tells the trace.
     """
 
     hits: tuple[Hit, ...]
     graded: tuple[Hit, ...]
     verdict: str | None
-    corrections: int
-    tally: Tally
-    model: str | None
-    failure: OnepassError | None
+    corrections: int = 0
+    tally: Tally = field(default_factory=Tally)
+    model: str | None = None
+    failure: OnepassError | None = None
+    failed_legs: tuple[str, ...] = ()
     steps: tuple[dict[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Deeper:
-    """A deeper retrieval's fused hits, and whether the legs have nothing beyond them."""
+    """A deeper retrieval's fused hits, whether the legs have nothing beyond them, and which of
+    them failed."""
 
     hits: tuple[Hit, ...]
     exhausted: bool
+    failed_legs: tuple[str, ...] = ()
 
 
 # Asks every leg for this depth with the same vectors, and fuses afresh.
@@ -95,24 +96,25 @@ async def correct(
     final_top_k: int,
     score: Score,
     deepen: Deepen | None,
-    model: str | None = None,
 ) -> Correction:
     """Grade `candidates`, drop the incorrect ones, and continue while too few survive.
 
     `deepen` is None when the legs are exhausted. A scorer that fails ends correction: hits it
     did not score are kept, ungraded, after the others.
     """
-    graded = grade_hits(await stamp_hits(query, candidates, model, score), plan.thresholds)
+    graded = grade_hits(await stamp_hits(query, candidates, None, score), plan.thresholds)
     steps = [step_of(graded)]
     corrections, depth = 0, top_k
+    failed_legs: tuple[str, ...] = ()
     while deepen is not None and corrections < plan.max_corrections:
-        wanted = min(depth * plan.expansion_multiplier, MAX_DEPTH)
+        wanted = min(depth * plan.expansion_multiplier, MAX_LEG_DEPTH)
         if not wants_more(graded, plan, final_top_k) or wanted <= depth:
             break
         seen = len(graded.hits)
         deeper = await deepen(wanted)
         graded = await continue_with(query, graded, deeper.hits, plan.thresholds, score)
         corrections, depth = corrections + 1, wanted
+        failed_legs += deeper.failed_legs
         steps.append({**step_of(graded), "depth": wanted, "new": len(graded.hits) - seen})
         if deeper.exhausted:
             break
@@ -125,6 +127,7 @@ async def correct(
         tally=graded.tally,
         model=graded.model,
         failure=graded.failure,
+        failed_legs=failed_legs,
         steps=tuple(steps),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,16 @@ class Document:
     source: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     chunks: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """What came of putting one document: stored, unchanged, or failed with an `error`."""
+
+    id: str
+    status: Literal["stored", "unchanged", "failed"]
+    chunks: int | None = None
+    error: str | None = None
 
 
 def join_body(title: str | None, text: str) -> str:

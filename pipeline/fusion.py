@@ -31,7 +31,7 @@ def fuse(
             entry = LegEntry(result.leg, result.variant, rank, leg_hit.score, weight / (k + rank))
             known = hits.get(leg_hit.chunk.id) or hit_of(leg_hit)
             hits[leg_hit.chunk.id] = replace(known, legs=(*known.legs, entry))
-    return tuple(sorted((scored(hit) for hit in hits.values()), key=fusion_order))
+    return tuple(sorted((with_scores(hit) for hit in hits.values()), key=fusion_order))
 
 
 def best_once(leg_hits: Iterable[LegHit]) -> list[LegHit]:
@@ -56,7 +56,7 @@ def hit_of(leg_hit: LegHit) -> Hit:
     )
 
 
-def scored(hit: Hit) -> Hit:
+def with_scores(hit: Hit) -> Hit:
     """Set the fusion score, and as retrieval score the raw score of the leg that ranks it best."""
     best = min(hit.legs, key=lambda entry: entry.rank)
     return replace(

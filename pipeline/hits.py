@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -53,9 +54,9 @@ class Hit:
         return value if isinstance(value, Grade) else None
 
     @property
-    def retrieval_rank(self) -> int:
-        """The best rank that any leg gave it."""
-        return min((entry.rank for entry in self.legs), default=1_000_000)
+    def retrieval_rank(self) -> int | None:
+        """The best rank that any leg gave it, None for a hit that no leg brought."""
+        return min((entry.rank for entry in self.legs), default=None)
 
     def stamp_for(self, query: str, model: str | None) -> Stamp | None:
         """Return the stamp if it was made by `model` for this query and this very text."""
@@ -102,4 +103,5 @@ def strength_order(hit: Hit) -> tuple[float, float, int, str]:
 def fusion_order(hit: Hit) -> tuple[float, int, str]:
     """Sort key of unscored hits: fusion score, then retrieval rank, then id."""
     fusion = hit.fusion_score if hit.fusion_score is not None else float("-inf")
-    return (-fusion, hit.retrieval_rank, hit.id)
+    rank = hit.retrieval_rank if hit.retrieval_rank is not None else sys.maxsize
+    return (-fusion, rank, hit.id)

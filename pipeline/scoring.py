@@ -9,8 +9,6 @@ from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 from pipeline.hits import Hit
 from pipeline.stamps import CROSS_ENCODER_SCORE, Stamp, pair_digest
 
-NOT_IN_TIME = "not scored in time"
-
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -22,12 +20,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """A scorer's answer for one pair: `relevance` in [0, 1], or None with the `reason`."""
+    """A scorer's answer for one pair: `relevance` in [0, 1], or None with the `reason`, which is
+    for people; `late` says that there was no time for it."""
 
     logit: float | None
     relevance: float | None
     truncated: bool = False
     reason: str | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,6 @@ def first_failure(answer: ScoreAnswer) -> OnepassError | None:
     """Say why the first pair without a score has none."""
     for score in answer.scores:
         if score.relevance is None:
-            late = score.reason == NOT_IN_TIME
-            kind = DeadlineExceeded if late else Unavailable
+            kind = DeadlineExceeded if score.late else Unavailable
             return kind(score.reason or "the scorer gave no score")
     return None

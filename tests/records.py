@@ -1,4 +1,4 @@
-"""Records for tests of what lies around the tracker."""
+"""Records for tests of the tracker and of what lies around it."""
 
 from __future__ import annotations
 
@@ -9,41 +9,48 @@ from tracker.records import HitRecord, RetrievalRecord
 
 
 def record(
-    *documents: str, retrieval_id: str | None = None, at: datetime | None = None
+    *documents: str,
+    retrieval_id: str | None = None,
+    at: datetime | None = None,
+    tenant: str = "default",
+    corpus: str = "c",
+    query: str = "q",
 ) -> RetrievalRecord:
-    """A retrieval that returned these documents, one chunk each."""
+    """A retrieval with these documents as its candidates, one chunk each."""
     return RetrievalRecord(
         retrieval_id=retrieval_id or new_retrieval_id(),
-        tenant="default",
-        corpus="c",
-        query="q",
+        tenant=tenant,
+        corpus=corpus,
+        query=query,
         retrieved_at=at or datetime.now(timezone.utc),
         verdict="correct",
-        corrections=0,
+        corrections=1,
         rerank_applied=True,
-        degraded=(),
-        forward_passes=len(documents),
-        reused_scores=0,
-        cached_scores=0,
-        shared_scores=0,
-        model="m",
-        timings_ms={"total": 1.0},
-        hits=tuple(hit_record(name, rank) for rank, name in enumerate(documents, start=1)),
+        degraded=("leg:dense",),
+        forward_passes=2,
+        reused_scores=3,
+        cached_scores=4,
+        shared_scores=5,
+        model="minilm@1f3c",
+        timings_ms={"retrieve": 9.8, "total": 828.1},
+        hits=tuple(hit_record(name, place) for place, name in enumerate(documents, start=1)),
     )
 
 
-def hit_record(document_id: str, rank: int) -> HitRecord:
+def hit_record(document_id: str, place: int) -> HitRecord:
+    """A returned hit; or, if the document's name starts with "dropped", an unscored candidate."""
+    dropped = document_id.startswith("dropped")
     return HitRecord(
         hit_id=f"{document_id}#0",
         document_id=document_id,
         chunk_index=0,
-        rank=rank,
-        retrieval_rank=rank,
-        retrieval_score=0.5,
-        fusion_score=0.1,
-        logit=1.0,
-        relevance=0.7,
-        grade="correct",
-        scored=True,
-        returned=True,
+        rank=None if dropped else place,
+        retrieval_rank=place + 1,
+        retrieval_score=0.61,
+        fusion_score=0.0325,
+        logit=None if dropped else 3.1,
+        relevance=None if dropped else 0.957,
+        grade="incorrect" if dropped else "correct",
+        scored=not dropped,
+        returned=not dropped,
     )

@@ -36,6 +36,7 @@ def imports(module: str, blocked: list[str]) -> subprocess.CompletedProcess[str]
         ("pipeline.filters", [*HEAVY, "duckdb", "tracker", "deployments"]),
         ("tracker.store", [*HEAVY, "deployments"]),
         ("tracker.retention", [*HEAVY, "duckdb", "deployments"]),
+        ("tracker.errors", [*HEAVY, "duckdb", "deployments"]),
         ("deployments.composer", ["onnx", "onnxruntime", "tokenizers", "duckdb", "lancedb"]),
         ("deployments.ingress", ["onnx", "onnxruntime", "tokenizers", "duckdb", "lancedb"]),
         ("deployments.retrieval", ["onnx", "onnxruntime", "tokenizers", "duckdb"]),
@@ -60,9 +61,13 @@ OWNERS = {
     "onnxruntime": {"deployments/inference/sessions.py", "deployments/inference/conversion.py"},
     "onnx": {"deployments/inference/conversion.py"},
     "tokenizers": {"deployments/inference/tokens.py"},
-    "huggingface_hub": {"deployments/inference/settings.py"},
+    "huggingface_hub": {"deployments/inference/resolving.py"},
     "semantic_text_splitter": {"deployments/chunking.py"},
     "httpx": {"deployments/cli/client.py"},
+    "platformdirs": {"deployments/folders.py"},
+    "yaml": {"deployments/cli/checking.py"},
+    "grpc": {"deployments/handles.py"},
+    "pyarrow": {"deployments/stores/lance.py", "deployments/stores/lance_rows.py"},
 }
 
 

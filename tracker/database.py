@@ -13,15 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
+from tracker.errors import Locked
 from tracker.records import Opened
 
 Cursor = duckdb.DuckDBPyConnection
-Row = tuple[Any, ...]
 
 SCHEMA_VERSION = 1
 SCHEMA = Path(__file__).with_name("schema.sql")
@@ -101,9 +100,9 @@ class Database:
             with closing(connection.cursor()) as cursor:
                 yield cursor
         except duckdb.Error as error:
-            if _is_fatal(error):
+            if is_fatal(error):
                 self._condemn(connection)
-            raise _failure(error) from error
+            raise failure(error) from error
 
     def _current(self) -> Cursor:
         connection = self._connection
@@ -136,7 +135,7 @@ class Database:
             try:
                 self._connection.close()
             except duckdb.Error as error:
-                raise _failure(error) from error
+                raise failure(error) from error
         self._connection = None
         self._poisoned = False
 
@@ -157,9 +156,9 @@ class Database:
             connection = self._begin()
         except duckdb.Error as error:
             logger.error("tracker: the file cannot be opened: %s", error)
-            if rest and _is_damage(error):
+            if rest and is_damage(error):
                 return self._recover(rest)
-            raise _refusal(error) from error
+            raise refusal(error) from error
         self._new_file = self._new_file or new_file
         return connection
 
@@ -169,7 +168,7 @@ class Database:
                 closing(duckdb.connect(str(self._path), config=self._config))
             )
             connection.execute("SET GLOBAL TimeZone = 'UTC'")
-            _apply_schema(connection)
+            apply_schema(connection)
             stack.pop_all()
         return connection
 
@@ -188,8 +187,8 @@ def count(cursor: Cursor, statement: str, parameters: Sequence[object] = ()) -> 
     return 0 if row is None else int(row[0])
 
 
-def _apply_schema(connection: Cursor) -> None:
-    found = _schema_version(connection)
+def apply_schema(connection: Cursor) -> None:
+    found = schema_version(connection)
     if found is not None and found > SCHEMA_VERSION:
         raise Unavailable("the tracker's file was written by a newer version")
     connection.execute("BEGIN")
@@ -200,7 +199,7 @@ def _apply_schema(connection: Cursor) -> None:
     connection.execute("COMMIT")
 
 
-def _schema_version(connection: Cursor) -> int | None:
+def schema_version(connection: Cursor) -> int | None:
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     if ("schema_version",) not in tables:
         return None
@@ -208,11 +207,11 @@ def _schema_version(connection: Cursor) -> int | None:
     return None if row is None else row[0]
 
 
-def _is_fatal(error: duckdb.Error) -> bool:
+def is_fatal(error: duckdb.Error) -> bool:
     return isinstance(error, duckdb.FatalException) or "database has been invalidated" in str(error)
 
 
-def _is_damage(error: duckdb.Error) -> bool:
+def is_damage(error: duckdb.Error) -> bool:
     """Whether DuckDB reports a bad checksum or corruption, and nothing else.
 
     Quoted parts are paths, and a lock error names the holder's program: neither may decide.
@@ -223,23 +222,23 @@ def _is_damage(error: duckdb.Error) -> bool:
     return "checksum" in message or "corrupt" in message
 
 
-def _refusal(error: duckdb.Error) -> Unavailable:
+def refusal(error: duckdb.Error) -> Unavailable:
     message = str(error)
     if "Could not set lock" in message:
         holder = re.search(r"PID \d+", message)
         who = holder.group() if holder else "unknown PID"
-        return Unavailable(f"the tracker's file is locked by another process ({who})")
+        return Locked(f"the tracker's file is locked by another process ({who})")
     for mark, reason in REASONS.items():
         if mark in message.lower():
             return Unavailable(f"the tracker's file cannot be opened: {reason}")
     return Unavailable(f"the tracker's file cannot be opened: {type(error).__name__}")
 
 
-def _failure(error: duckdb.Error) -> OnepassError:
+def failure(error: duckdb.Error) -> OnepassError:
     """DuckDB's own messages repeat values, so only the class is told.
 
     InvalidInput says that a value cannot be stored, and that the database is well.
     """
-    if isinstance(error, BAD_VALUE) and not _is_fatal(error):
+    if isinstance(error, BAD_VALUE) and not is_fatal(error):
         return InvalidInput(f"the tracker cannot store a value: {type(error).__name__}")
     return Unavailable(f"the tracker's database failed: {type(error).__name__}")

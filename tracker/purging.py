@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from pipeline.errors import InvalidInput
 from tracker.database import Cursor, count
 from tracker.records import PurgeCounts
 
 
-def purge_chunk(
-    cursor: Cursor, cutoff: datetime, chunk: int, tenant: str | None, corpus: str | None
-) -> PurgeCounts:
+def purge_chunk(cursor: Cursor, cutoff: datetime, chunk: int) -> PurgeCounts:
     """Delete the `chunk` oldest retrievals from before the cutoff, children first."""
-    clause, parameters = _older(cutoff, tenant, corpus)
     oldest = cursor.execute(
-        f"SELECT retrieval_id, retrieved_at FROM retrievals WHERE {clause}"
+        "SELECT retrieval_id, retrieved_at FROM retrievals WHERE retrieved_at < ?"
         " ORDER BY retrieved_at, retrieval_id LIMIT ?",
-        [*parameters, chunk],
+        [cutoff, chunk],
     ).fetchall()
     if not oldest:
         return PurgeCounts()
@@ -37,26 +32,10 @@ def purge_chunk(
     return PurgeCounts(delete("retrievals"), hits, feedback)
 
 
-def count_before(
-    cursor: Cursor, cutoff: datetime, tenant: str | None, corpus: str | None
-) -> PurgeCounts:
-    """Count what a purge with the same arguments would delete."""
-    clause, parameters = _older(cutoff, tenant, corpus)
+def count_before(cursor: Cursor, cutoff: datetime) -> PurgeCounts:
+    """Count what a purge with the same cutoff would delete."""
     retrievals, hits, feedback = (
-        count(cursor, f"SELECT count(*) FROM {table} WHERE {clause}", parameters)
+        count(cursor, f"SELECT count(*) FROM {table} WHERE retrieved_at < ?", [cutoff])
         for table in ("retrievals", "retrieved_hits", "feedback")
     )
     return PurgeCounts(retrievals, hits, feedback)
-
-
-def _older(cutoff: datetime, tenant: str | None, corpus: str | None) -> tuple[str, list[Any]]:
-    """Return the condition, with its parameters, of what a purge deletes."""
-    if corpus is not None and tenant is None:
-        raise InvalidInput("a corpus is named together with its tenant", param="tenant")
-    clause = "retrieved_at < ?"
-    parameters: list[Any] = [cutoff]
-    for column, value in (("tenant", tenant), ("corpus", corpus)):
-        if value is not None:
-            clause += f" AND {column} = ?"
-            parameters.append(value)
-    return clause, parameters

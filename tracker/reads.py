@@ -7,7 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from pipeline.errors import NotFound
-from tracker.database import Cursor, Row, count
+from tracker.columns import FEEDBACK_COLUMNS, HIT_COLUMNS, RETRIEVAL_COLUMNS
+from tracker.database import Cursor, count
 from tracker.records import (
     Counts,
     Feedback,
@@ -18,62 +19,60 @@ from tracker.records import (
     Window,
 )
 
-# In the order of the dataclasses' fields.
-RETRIEVAL_FIELDS = (
-    "retrieval_id, tenant, corpus, query, retrieved_at, verdict, corrections, rerank_applied,"
-    " degraded, forward_passes, reused_scores, cached_scores, shared_scores, model, timings_ms"
-)
-HIT_FIELDS = (
-    "hit_id, document_id, chunk_index, rank, retrieval_rank, retrieval_score, fusion_score,"
-    " logit, relevance, grade, scored, returned"
-)
-FEEDBACK_FIELDS = "retrieval_id, document_id, outcome, given_at"
+Row = dict[str, Any]  # a value under the name of its column
 
 
 def select_records(
     cursor: Cursor, window: Window, limit: int, offset: int
 ) -> list[RetrievalRecord]:
     """Return the window's retrievals with their hits, newest first."""
-    clause, parameters = _within(window, "retrieved_at")
-    rows = cursor.execute(
-        f"SELECT {RETRIEVAL_FIELDS} FROM retrievals WHERE {clause}"
+    clause, parameters = within(window, "retrieved_at")
+    rows = select(
+        cursor,
+        RETRIEVAL_COLUMNS,
+        f"FROM retrievals WHERE {clause}"
         " ORDER BY retrieved_at DESC, retrieval_id DESC LIMIT ? OFFSET ?",
         [*parameters, limit, offset],
-    ).fetchall()
-    return _with_hits(cursor, rows)
+    )
+    return with_hits(cursor, rows)
 
 
 def select_record(cursor: Cursor, tenant: str, retrieval_id: str) -> TrackedRetrieval:
     """Return one retrieval with hits and feedback; NotFound if the tenant has none such."""
-    rows = cursor.execute(
-        f"SELECT {RETRIEVAL_FIELDS} FROM retrievals WHERE retrieval_id = ? AND tenant = ?",
+    rows = select(
+        cursor,
+        RETRIEVAL_COLUMNS,
+        "FROM retrievals WHERE retrieval_id = ? AND tenant = ?",
         [retrieval_id, tenant],
-    ).fetchall()
+    )
     if not rows:
         raise NotFound("no such retrieval", param="retrieval_id")
-    (record,) = _with_hits(cursor, rows)
-    feedback = cursor.execute(
-        f"SELECT {FEEDBACK_FIELDS} FROM feedback WHERE retrieved_at = ? AND retrieval_id = ?"
-        " ORDER BY given_at, document_id",
+    (record,) = with_hits(cursor, rows)
+    feedback = select(
+        cursor,
+        FEEDBACK_COLUMNS,
+        "FROM feedback WHERE retrieved_at = ? AND retrieval_id = ? ORDER BY given_at, document_id",
         [record.retrieved_at, retrieval_id],
-    ).fetchall()
-    return TrackedRetrieval(record, tuple(_feedback(row) for row in feedback))
+    )
+    return TrackedRetrieval(record, tuple(read_feedback(row) for row in feedback))
 
 
 def select_feedback(cursor: Cursor, window: Window, limit: int, offset: int) -> list[Feedback]:
     """Return the feedback that was given in the window, newest first."""
-    clause, parameters = _within(window, "given_at")
-    rows = cursor.execute(
-        f"SELECT {FEEDBACK_FIELDS} FROM feedback WHERE {clause}"
+    clause, parameters = within(window, "given_at")
+    rows = select(
+        cursor,
+        FEEDBACK_COLUMNS,
+        f"FROM feedback WHERE {clause}"
         " ORDER BY given_at DESC, retrieval_id DESC, document_id LIMIT ? OFFSET ?",
         [*parameters, limit, offset],
-    ).fetchall()
-    return [_feedback(row) for row in rows]
+    )
+    return [read_feedback(row) for row in rows]
 
 
 def select_document_ids(cursor: Cursor, window: Window) -> list[str]:
     """Return the documents that were a candidate in the window, each once, sorted."""
-    clause, parameters = _within(window, "retrieved_at")
+    clause, parameters = within(window, "retrieved_at")
     rows = cursor.execute(
         f"SELECT DISTINCT document_id FROM retrieved_hits WHERE {clause} ORDER BY document_id",
         parameters,
@@ -103,20 +102,29 @@ def count_orphans(cursor: Cursor) -> int:
 
 def select_status(cursor: Cursor) -> RetentionStatus:
     """Return the state of the retention, by the runs that were reported."""
-    runs = "SELECT finished_at, deleted, error FROM retention_runs"
-    last = cursor.execute(f"{runs} ORDER BY started_at DESC LIMIT 1").fetchone()
-    good = cursor.execute(f"{runs} WHERE error IS NULL ORDER BY started_at DESC LIMIT 1").fetchone()
-    if last is None:
+    columns = ("finished_at", "deleted", "error")
+    newest = "ORDER BY started_at DESC LIMIT 1"
+    last = select(cursor, columns, f"FROM retention_runs {newest}")
+    good = select(cursor, columns, f"FROM retention_runs WHERE error IS NULL {newest}")
+    if not last:
         return RetentionStatus(None, None, None, None)
     return RetentionStatus(
-        last_run=_utc(last[0]),
-        last_success=None if good is None else _utc(good[0]),
-        last_error=last[2],
-        deleted=last[1],
+        last_run=utc(last[0]["finished_at"]),
+        last_success=utc(good[0]["finished_at"]) if good else None,
+        last_error=last[0]["error"],
+        deleted=last[0]["deleted"],
     )
 
 
-def _within(window: Window, time_column: str) -> tuple[str, list[Any]]:
+def select(
+    cursor: Cursor, columns: Sequence[str], source: str, parameters: Sequence[object] = ()
+) -> list[Row]:
+    """Return the rows of a query that goes on with `source`, each value under its column."""
+    rows = cursor.execute(f"SELECT {', '.join(columns)} {source}", list(parameters)).fetchall()
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def within(window: Window, time_column: str) -> tuple[str, list[Any]]:
     bounds = (
         ("corpus = ?", window.corpus),
         (f"{time_column} >= ?", window.since),
@@ -127,32 +135,38 @@ def _within(window: Window, time_column: str) -> tuple[str, list[Any]]:
     return clause, [window.tenant, *(value for _, value in given)]
 
 
-def _with_hits(cursor: Cursor, rows: Sequence[Row]) -> list[RetrievalRecord]:
+def with_hits(cursor: Cursor, rows: Sequence[Row]) -> list[RetrievalRecord]:
     if not rows:
         return []
-    times = [row[4] for row in rows]
-    hits = cursor.execute(
-        f"SELECT retrieval_id, {HIT_FIELDS} FROM retrieved_hits"
+    times = [row["retrieved_at"] for row in rows]
+    ids = [row["retrieval_id"] for row in rows]
+    hits = select(
+        cursor,
+        ("retrieval_id", *HIT_COLUMNS),
+        "FROM retrieved_hits"
         " WHERE retrieved_at BETWEEN ? AND ? AND retrieval_id IN (SELECT unnest(?::VARCHAR[]))"
         " ORDER BY retrieval_id, position",
-        [min(times), max(times), [row[0] for row in rows]],
-    ).fetchall()
-    by_retrieval: dict[str, list[HitRecord]] = {row[0]: [] for row in rows}
-    for retrieval_id, *fields in hits:
-        by_retrieval[retrieval_id].append(HitRecord(*fields))
-    return [_record(row, by_retrieval[row[0]]) for row in rows]
+        [min(times), max(times), ids],
+    )
+    by_retrieval: dict[str, list[HitRecord]] = {retrieval_id: [] for retrieval_id in ids}
+    for hit in hits:
+        by_retrieval[hit.pop("retrieval_id")].append(HitRecord(**hit))
+    return [read_record(row, by_retrieval[row["retrieval_id"]]) for row in rows]
 
 
-def _record(row: Row, hits: Sequence[HitRecord]) -> RetrievalRecord:
-    fields = [*row[:4], _utc(row[4]), *row[5:8], tuple(row[8]), *row[9:], tuple(hits)]
-    return RetrievalRecord(*fields)
+def read_record(row: Row, hits: Sequence[HitRecord]) -> RetrievalRecord:
+    differing = {
+        "retrieved_at": utc(row["retrieved_at"]),
+        "degraded": tuple(row["degraded"]),
+        "hits": tuple(hits),
+    }
+    return RetrievalRecord(**{**row, **differing})
 
 
-def _feedback(row: Row) -> Feedback:
-    retrieval_id, document_id, outcome, given_at = row
-    return Feedback(retrieval_id, document_id, outcome, _utc(given_at))
+def read_feedback(row: Row) -> Feedback:
+    return Feedback(**{**row, "given_at": utc(row["given_at"])})
 
 
-def _utc(value: datetime) -> datetime:
+def utc(value: datetime) -> datetime:
     """DuckDB answers in a zoneinfo zone; the standard library's UTC is smaller and pickles."""
     return value.astimezone(timezone.utc)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta, timezone
@@ -12,10 +11,9 @@ from datetime import datetime, timedelta, timezone
 from tracker.records import RetentionRun
 
 RETRY_DELAYS_S = (60.0, 300.0, 900.0, 1800.0)  # then the last one again and again
-START_JITTER_S = 60.0  # owners that restart together do not purge together
 UNREPORTED_RUNS = 100  # two days of half-hourly failures
 ERROR_LENGTH = 500
-LONGEST_RETENTION_DAYS = 365_000.0  # a thousand years: any cutoff is still a date
+LONGEST_RETENTION_DAYS = 36_500  # a hundred years: any cutoff is still a date
 SCHEDULE = "schedule"
 
 logger = logging.getLogger(__name__)
@@ -25,19 +23,15 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def start_jitter() -> float:
-    return random.uniform(0.0, START_JITTER_S)
-
-
 async def run_retention(
     purge: Callable[[datetime], Awaitable[int]],
     report: Callable[[RetentionRun], Awaitable[None]],
     *,
     retention_days: float,
     interval_hours: float,
+    jitter: Callable[[], float],
     now: Callable[[], datetime] = utc_now,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    jitter: Callable[[], float] = start_jitter,
 ) -> None:
     """Purge what is older than `retention_days` at start, after `jitter()` seconds, and then
     every `interval_hours`, until cancelled; 0 days keeps all and returns at once.
@@ -49,7 +43,7 @@ async def run_retention(
     back only makes a purge delete less. ValueError for settings that make no schedule.
     """
     if not 0 <= retention_days <= LONGEST_RETENTION_DAYS:
-        raise ValueError("retention_days must be between 0 and 365000")
+        raise ValueError(f"retention_days must be between 0 and {LONGEST_RETENTION_DAYS}")
     if not interval_hours > 0:
         raise ValueError("interval_hours must be above 0")
     if retention_days == 0:
@@ -58,9 +52,9 @@ async def run_retention(
     failures = 0
     await sleep(jitter())
     while True:
-        run = await _purge_once(purge, timedelta(days=retention_days), now)
+        run = await purge_once(purge, timedelta(days=retention_days), now)
         unreported.append(run)
-        await _deliver(unreported, report)
+        await deliver(unreported, report)
         if run.error is None:
             failures = 0
             await sleep(interval_hours * 3600.0)
@@ -70,7 +64,7 @@ async def run_retention(
             await sleep(RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S)) - 1])
 
 
-async def _purge_once(
+async def purge_once(
     purge: Callable[[datetime], Awaitable[int]],
     retention: timedelta,
     now: Callable[[], datetime],
@@ -81,12 +75,12 @@ async def _purge_once(
     try:
         deleted = await purge(cutoff)
     except Exception as raised:  # the schedule outlives whatever the owner of the file raises
-        error = _describe(raised)
+        error = describe(raised)
     finished_at = max(started_at, now())  # the clock may have been set back meanwhile
     return RetentionRun(started_at, finished_at, cutoff, deleted, error, SCHEDULE)
 
 
-async def _deliver(
+async def deliver(
     unreported: deque[RetentionRun], report: Callable[[RetentionRun], Awaitable[None]]
 ) -> None:
     try:
@@ -94,10 +88,10 @@ async def _deliver(
             await report(unreported[0])
             unreported.popleft()
     except Exception as raised:  # likewise; the runs that are left go with the next one
-        logger.error("retention: %d runs unreported: %s", len(unreported), _describe(raised))
+        logger.error("retention: %d runs unreported: %s", len(unreported), describe(raised))
 
 
-def _describe(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """One line: an error that crossed processes carries a whole traceback as its text."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[-1]}"[:ERROR_LENGTH]

@@ -95,41 +95,18 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             return writes.mark_deleted(cursor, tenant, corpus, document_ids, at)
 
-    def purge_step(
-        self,
-        cutoff: datetime,
-        chunk: int = PURGE_CHUNK,
-        *,
-        tenant: str | None = None,
-        corpus: str | None = None,
-    ) -> PurgeCounts:
+    def purge_step(self, cutoff: datetime, chunk: int = PURGE_CHUNK) -> PurgeCounts:
         """Delete up to `chunk` retrievals from before the cutoff, oldest first, with their
         children, in one transaction.
 
-        For a caller that lets other writes go between: call until it returns no retrievals, then
+        A purge is steps until one deletes no retrievals, other writes going between, and then a
         `checkpoint`. Stopping earlier leaves no orphans, and a later purge completes it.
         """
         require_aware("cutoff", cutoff)
         if chunk < 1:
             raise InvalidInput("chunk must be at least 1", param="chunk")
         with self._database.transaction() as cursor:
-            return purging.purge_chunk(cursor, cutoff, chunk, tenant, corpus)
-
-    def purge_older_than(
-        self,
-        cutoff: datetime,
-        *,
-        tenant: str | None = None,
-        corpus: str | None = None,
-        chunk: int = PURGE_CHUNK,
-    ) -> PurgeCounts:
-        """Delete all retrievals from before the cutoff, of one tenant or corpus if given, step
-        by step; reclaim their space; return what was deleted."""
-        total = PurgeCounts()
-        while (step := self.purge_step(cutoff, chunk, tenant=tenant, corpus=corpus)).retrievals:
-            total += step
-        self.checkpoint()
-        return total
+            return purging.purge_chunk(cursor, cutoff, chunk)
 
     def record_run(self, run: RetentionRun) -> None:
         """Store one run of the retention."""
@@ -170,13 +147,11 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             return reads.select_record(cursor, tenant, retrieval_id)
 
-    def count_older(
-        self, cutoff: datetime, *, tenant: str | None = None, corpus: str | None = None
-    ) -> PurgeCounts:
-        """Count what `purge_older_than` with the same arguments would delete."""
+    def count_older(self, cutoff: datetime) -> PurgeCounts:
+        """Count what a purge with the same cutoff would delete."""
         require_aware("cutoff", cutoff)
         with self._database.transaction() as cursor:
-            return purging.count_before(cursor, cutoff, tenant, corpus)
+            return purging.count_before(cursor, cutoff)
 
     def retention_status(self) -> RetentionStatus:
         """Return when retention last ran and succeeded, and what came of the last run."""

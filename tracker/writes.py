@@ -2,65 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from pipeline.errors import NotFound
-from tracker.database import Cursor, Row, count
-from tracker.records import Feedback, HitRecord, RetentionRun, RetrievalRecord
-
-# A whole column goes over as one list parameter: an order of magnitude faster than a row a
-# statement. The map is built from a column of its keys and one of its values.
-TEXT, INTEGER, NUMBER, TRUTH, TIME, TEXTS = (
-    f"unnest(?::{kind}[])"
-    for kind in ("VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMPTZ", "VARCHAR[]")
+from tracker.columns import (
+    FEEDBACK_COLUMNS,
+    HIT_COLUMNS,
+    KINDS,
+    PARENT_COLUMNS,
+    RETRIEVAL_COLUMNS,
+    RUN_COLUMNS,
 )
-TEXT_TO_NUMBER = "map(unnest(?::VARCHAR[][]), unnest(?::DOUBLE[][]))"
+from tracker.database import Cursor, count
+from tracker.records import Feedback, RetentionRun, RetrievalRecord
 
-RETRIEVAL_COLUMNS = {
-    "retrieval_id": TEXT,
-    "tenant": TEXT,
-    "corpus": TEXT,
-    "query": TEXT,
-    "retrieved_at": TIME,
-    "verdict": TEXT,
-    "corrections": INTEGER,
-    "rerank_applied": TRUTH,
-    "degraded": TEXTS,
-    "forward_passes": INTEGER,
-    "reused_scores": INTEGER,
-    "cached_scores": INTEGER,
-    "shared_scores": INTEGER,
-    "model": TEXT,
-    "timings_ms": TEXT_TO_NUMBER,
-}
-HIT_COLUMNS = {
-    "retrieval_id": TEXT,
-    "tenant": TEXT,
-    "corpus": TEXT,
-    "retrieved_at": TIME,
-    "model": TEXT,
-    "position": INTEGER,
-    "hit_id": TEXT,
-    "document_id": TEXT,
-    "chunk_index": INTEGER,
-    "rank": INTEGER,
-    "retrieval_rank": INTEGER,
-    "retrieval_score": NUMBER,
-    "fusion_score": NUMBER,
-    "logit": NUMBER,
-    "relevance": NUMBER,
-    "grade": TEXT,
-    "scored": TRUTH,
-    "returned": TRUTH,
-}
-DOCUMENT_COLUMNS = {
-    "tenant": TEXT,
-    "corpus": TEXT,
-    "document_id": TEXT,
-    "title": TEXT,
-    "updated_at": TIME,
-}
+Columns = Mapping[str, Sequence[Any]]  # a name and the column's values, one for each row
 
 
 def insert_records(cursor: Cursor, batch: Sequence[RetrievalRecord]) -> int:
@@ -74,14 +32,10 @@ def insert_records(cursor: Cursor, batch: Sequence[RetrievalRecord]) -> int:
     for record in batch:
         if record.retrieval_id not in known:
             first.setdefault(record.retrieval_id, record)
-    _insert(cursor, "retrievals", RETRIEVAL_COLUMNS, [_row(record) for record in first.values()])
-    hits = [
-        _hit_row(record, position, hit)
-        for record in first.values()
-        for position, hit in enumerate(record.hits)
-    ]
-    _insert(cursor, "retrieved_hits", HIT_COLUMNS, hits)
-    return len(first)
+    new = list(first.values())
+    insert(cursor, "retrievals", retrieval_columns(new))
+    insert(cursor, "retrieved_hits", hit_columns(new))
+    return len(new)
 
 
 def replace_feedback(cursor: Cursor, tenant: str, feedback: Feedback) -> None:
@@ -101,20 +55,13 @@ def replace_feedback(cursor: Cursor, tenant: str, feedback: Feedback) -> None:
     if hit is None:
         raise NotFound("the retrieval has no such document", param="document_id")
     cursor.execute(f"DELETE FROM feedback WHERE {same}", key)
-    cursor.execute(
-        "INSERT INTO feedback (retrieved_at, retrieval_id, document_id, tenant, corpus, outcome,"
-        " given_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [*key, tenant, corpus, feedback.outcome, feedback.given_at],
-    )
+    copied = {"tenant": [tenant], "corpus": [corpus], "retrieved_at": [retrieved_at]}
+    insert(cursor, "feedback", {**columns_of([feedback], FEEDBACK_COLUMNS), **copied})
 
 
 def insert_run(cursor: Cursor, run: RetentionRun) -> None:
     """Store one run of the retention."""
-    cursor.execute(
-        "INSERT INTO retention_runs (started_at, finished_at, cutoff, deleted, error, trigger)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        [run.started_at, run.finished_at, run.cutoff, run.deleted, run.error, run.trigger],
-    )
+    insert(cursor, "retention_runs", columns_of([run], RUN_COLUMNS))
 
 
 def replace_documents(
@@ -131,8 +78,14 @@ def replace_documents(
         " AND document_id IN (SELECT unnest(?::VARCHAR[]))",
         [tenant, corpus, list(titles)],
     )
-    rows = [(tenant, corpus, document_id, title, at) for document_id, title in titles.items()]
-    _insert(cursor, "documents", DOCUMENT_COLUMNS, rows)
+    columns: Columns = {
+        "tenant": [tenant] * len(titles),
+        "corpus": [corpus] * len(titles),
+        "document_id": list(titles.keys()),
+        "title": list(titles.values()),
+        "updated_at": [at] * len(titles),
+    }
+    insert(cursor, "documents", columns)
 
 
 def mark_deleted(
@@ -147,56 +100,44 @@ def mark_deleted(
     )
 
 
-def _insert(cursor: Cursor, table: str, columns: dict[str, str], rows: list[Row]) -> None:
-    if not rows:
+def insert(cursor: Cursor, table: str, columns: Columns) -> None:
+    """Insert rows, given as columns of one length; none is no error.
+
+    A whole column goes over as one list parameter: an order of magnitude faster than a row a
+    statement.
+    """
+    if not any(columns.values()):
         return
     # Without a name DuckDB makes one of the whole list as text, which takes most of the time.
-    values = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    values = ", ".join(f"unnest(?::{KINDS[name]}[]) AS {name}" for name in columns)
     cursor.execute(
-        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values}",
-        [list(column) for column in zip(*rows, strict=True)],
+        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values}", list(columns.values())
     )
 
 
-def _row(record: RetrievalRecord) -> Row:
-    return (
-        record.retrieval_id,
-        record.tenant,
-        record.corpus,
-        record.query,
-        record.retrieved_at,
-        record.verdict,
-        record.corrections,
-        record.rerank_applied,
-        list(record.degraded),
-        record.forward_passes,
-        record.reused_scores,
-        record.cached_scores,
-        record.shared_scores,
-        record.model,
-        list(record.timings_ms.keys()),
-        list(record.timings_ms.values()),
-    )
+def retrieval_columns(records: Sequence[RetrievalRecord]) -> Columns:
+    timings = [as_map(record.timings_ms) for record in records]
+    return {**columns_of(records, RETRIEVAL_COLUMNS), "timings_ms": timings}
 
 
-def _hit_row(record: RetrievalRecord, position: int, hit: HitRecord) -> Row:
-    return (
-        record.retrieval_id,
-        record.tenant,
-        record.corpus,
-        record.retrieved_at,
-        record.model if hit.scored else None,
-        position,
-        hit.hit_id,
-        hit.document_id,
-        hit.chunk_index,
-        hit.rank,
-        hit.retrieval_rank,
-        hit.retrieval_score,
-        hit.fusion_score,
-        hit.logit,
-        hit.relevance,
-        hit.grade,
-        hit.scored,
-        hit.returned,
-    )
+def hit_columns(records: Sequence[RetrievalRecord]) -> Columns:
+    """The columns of all the records' hits: their own fields, and what comes from the record."""
+    parents = [record for record in records for _ in record.hits]
+    hits = [hit for record in records for hit in record.hits]
+    return {
+        **columns_of(parents, PARENT_COLUMNS),
+        **columns_of(hits, HIT_COLUMNS),
+        "position": [place for record in records for place in range(len(record.hits))],
+        "model": [
+            parent.model if hit.scored else None for parent, hit in zip(parents, hits, strict=True)
+        ],
+    }
+
+
+def columns_of(records: Sequence[object], names: Iterable[str]) -> Columns:
+    return {name: [getattr(record, name) for record in records] for name in names}
+
+
+def as_map(values: Mapping[str, float]) -> dict[str, list[Any]]:
+    """DuckDB takes a dictionary for a structure, unless it holds a map's keys and values."""
+    return {"key": list(values.keys()), "value": list(values.values())}

@@ -22,12 +22,6 @@ def text_of(value: Any) -> Any:
     return value
 
 
-def whole_number(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise PydanticCustomError("int_type", "must be a whole number of at least 1, or null")
-    return value
-
-
 class RerankRequest(BaseModel):
     """Fields of other dialects are ignored; those known here are checked strictly."""
 
@@ -37,7 +31,7 @@ class RerankRequest(BaseModel):
     documents: Annotated[list[Annotated[Text, BeforeValidator(text_of)]], Field(min_length=1)] = (
         Field(description="strings, or objects with `text`")
     )
-    top_n: Annotated[int, BeforeValidator(whole_number), Field(ge=1)] | None = None
+    top_n: Annotated[int, Field(ge=1)] | None = None
     return_documents: bool | None = None
     model: Text | None = Field(None, description="ignored: one model is served")
 

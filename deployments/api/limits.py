@@ -19,14 +19,14 @@ def check_query(query: str, limits: LimitsArgs) -> None:
 def check_rerank(documents: Sequence[str], limits: LimitsArgs) -> None:
     check_count(len(documents), limits)
     for index, text in enumerate(documents):
-        check_text(text, f"documents[{index}]", limits)
+        check_size(text, f"documents[{index}]", limits)
 
 
 def check_documents(documents: Sequence[DocumentIn], limits: LimitsArgs) -> None:
     check_count(len(documents), limits)
     for index, document in enumerate(documents):
-        check_text(document.text or "", f"documents[{index}].text", limits)
-        check_text("".join(document.chunks or ()), f"documents[{index}].chunks", limits)
+        check_size(document.text or "", f"documents[{index}].text", limits)
+        check_size("".join(document.chunks or ()), f"documents[{index}].chunks", limits)
         check_metadata(document.metadata, f"documents[{index}].metadata", limits)
 
 
@@ -40,6 +40,6 @@ def check_metadata(metadata: Mapping[str, Any], param: str, limits: LimitsArgs) 
         raise PayloadTooLarge(f"must have at most {limits.metadata_bytes} bytes as JSON", param)
 
 
-def check_text(text: str, param: str, limits: LimitsArgs) -> None:
+def check_size(text: str, param: str, limits: LimitsArgs) -> None:
     if len(text.encode("utf-8", "surrogatepass")) > limits.text_bytes:
         raise PayloadTooLarge(f"must have at most {limits.text_bytes} bytes", param)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from deployments.api.wire import FilledText, Json, Metadata, Text, Wire
+from deployments.config import Corrections, Fraction, Multiplier, OnAllIncorrect, Size
+from pipeline.documents import Document
+from pipeline.filters import parse_filter
+from tracker.records import Outcome
 
 CORPUS = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Corpus = Annotated[str, Field(pattern=CORPUS)]
 DocumentId = Annotated[FilledText, Field(max_length=512)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Size = Annotated[int, Field(ge=1, le=1000)]
 
 
 def kind_of(value: Any) -> str:
@@ -43,9 +45,9 @@ class CorrectiveOptions(Wire):
     incorrect_threshold: Fraction | None = None
     min_hits: Size | None = None
     fill: bool | None = None
-    expansion_multiplier: Annotated[int, Field(ge=2, le=20)] | None = None
-    max_corrections: Annotated[int, Field(ge=0, le=5)] | None = None
-    on_all_incorrect: Literal["empty", "best_effort"] | None = None
+    expansion_multiplier: Multiplier | None = None
+    max_corrections: Corrections | None = None
+    on_all_incorrect: OnAllIncorrect | None = None
 
 
 class RerankOptions(Wire):
@@ -78,8 +80,11 @@ class SearchRequest(Wire):
     include_context: bool | None = None
 
     def given(self) -> dict[str, Any]:
-        """Return what the client set; null leaves a default, but `rerank.top_n` null means all."""
+        """Return what the client set, the filter parsed. Null leaves a default, but for
+        `rerank.top_n`, where it means all. Raises InvalidInput for a filter that is none."""
         request = self.model_dump(exclude_none=True, exclude_unset=True) | {"corpus": self.corpus}
+        if self.filter is not None:
+            request["filter"] = parse_filter(self.filter)
         if isinstance(self.rerank, RerankOptions) and "top_n" in self.rerank.model_fields_set:
             request["rerank"]["top_n"] = self.rerank.top_n
         return request
@@ -100,6 +105,16 @@ class DocumentIn(Wire):
         if self.text is None and self.chunks is None:
             raise PydanticCustomError("missing", "needs text or chunks")
         return self
+
+    def document(self) -> Document:
+        return Document(
+            id=self.id,
+            text=self.text or "",
+            title=self.title,
+            source=self.source,
+            metadata=self.metadata,
+            chunks=None if self.chunks is None else tuple(self.chunks),
+        )
 
 
 class PutDocuments(Wire):
@@ -122,7 +137,7 @@ class PutDocuments(Wire):
 class FeedbackRequest(Wire):
     retrieval_id: Annotated[FilledText, Field(max_length=64)]
     document_id: DocumentId
-    outcome: Literal["not_relevant", "partially_relevant", "relevant", "highly_relevant"]
+    outcome: Outcome
 
 
 class PurgeRequest(Wire):

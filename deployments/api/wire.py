@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from pipeline.stamps import RESERVED_KEYS
 
-MAX_DEPTH = 64
+MAX_NESTING = 64
 INT64 = 2**63
 SHOWN_NAME = 64
 
@@ -47,7 +48,7 @@ def printable(name: str) -> str:
 
 def valid_text(value: str) -> str:
     """Refuse a lone surrogate: JSON can write one, and nothing after this could store it."""
-    check_text(value, ())
+    check_unicode(value, ())
     return value
 
 
@@ -73,24 +74,24 @@ def user_metadata(value: Any) -> Any:
 
 
 def check_json(value: Any, depth: int, path: tuple[str | int, ...]) -> None:
-    if depth > MAX_DEPTH:
-        raise PydanticCustomError("too_deep", f"nesting exceeds {MAX_DEPTH} levels")
+    if depth > MAX_NESTING:
+        raise PydanticCustomError("too_deep", f"nesting exceeds {MAX_NESTING} levels")
     if isinstance(value, Mapping):
         for key, item in value.items():
-            check_text(key, path)
+            check_unicode(key, path)
             check_json(item, depth + 1, (*path, printable(key)))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             check_json(item, depth + 1, (*path, index))
     elif isinstance(value, str):
-        check_text(value, path)
-    elif isinstance(value, float) and not -1.8e308 < value < 1.8e308:
+        check_unicode(value, path)
+    elif isinstance(value, float) and not math.isfinite(value):
         raise refused("numbers must be finite", path)
     elif isinstance(value, int) and not -INT64 <= value < INT64:
         raise refused("integers must fit 64 bits", path)
 
 
-def check_text(text: str, path: tuple[str | int, ...]) -> None:
+def check_unicode(text: str, path: tuple[str | int, ...]) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

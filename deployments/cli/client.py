@@ -13,7 +13,16 @@ TIMEOUT_S = 600.0
 
 
 class ClientError(Exception):
-    """The server could not be reached, or refused; the message says which and why."""
+    """The server could not be reached (`status` None), or refused; the message says why."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the fault lies in what was sent."""
+        return self.status is not None and 400 <= self.status < 500
 
 
 class Client:
@@ -55,12 +64,12 @@ class Client:
         except httpx.HTTPError as error:
             raise ClientError(f"no answer from {self.url}: {error}") from None
         if response.is_error:
-            raise ClientError(describe(response))
+            raise ClientError(in_one_line(response), response.status_code)
         answer: dict[str, Any] = response.json()
         return answer
 
 
-def describe(response: httpx.Response) -> str:
+def in_one_line(response: httpx.Response) -> str:
     """Put an error answer into one line; what stands in front of the server may send no JSON."""
     try:
         error = response.json()["error"]

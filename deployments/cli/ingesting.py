@@ -60,11 +60,11 @@ def send(client: Client, corpus: str, batch: list[dict[str, Any]], report: Repor
     try:
         results = client.put(corpus, batch)
     except ClientError as error:
+        if not error.is_refusal:
+            raise
         if len(batch) == 1:
             report.fail(f"{batch[0].get('id')}: {error}", 1)
             return
-        if not str(error).startswith("4"):
-            raise
         for document in batch:
             send(client, corpus, [document], report)
         return

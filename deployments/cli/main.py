@@ -6,24 +6,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 from deployments.cli.checking import check_file
-from deployments.cli.client import Client, ClientError
+from deployments.cli.client import Client
+from deployments.cli.console import console, errors, one_line_errors, stop
 from deployments.cli.ingesting import Report, ingest_files
 from deployments.cli.models import models
-from deployments.cli.readers import UnreadableFile, find_files
-from deployments.config import ConfigError
+from deployments.cli.readers import find_files
 
 app = typer.Typer(
     help="Retrieve, correct, rerank.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 app.add_typer(models, name="models")
-console = Console()
-errors = Console(stderr=True)
 
 Url = Annotated[str, typer.Option(envvar="ONEPASS_URL", help="where the application listens")]
 Corpus = Annotated[str, typer.Option(help="the corpus")]
@@ -41,14 +38,12 @@ def ingest(
     absent = [str(path) for path in paths if not path.exists()]
     if absent:
         stop(f"no such file or folder: {', '.join(absent)}")
-    try:
+    with one_line_errors():
         files = find_files(paths)
-    except UnreadableFile as error:
-        stop(str(error))
     report = Report()
-    with Client(url) as client, Progress(console=errors) as progress:
+    with one_line_errors(), Client(url) as client, Progress(console=errors) as progress:
         bar = progress.add_task("ingesting", total=len(files))
-        for done in guarded(ingest_files(client, corpus, files, report)):
+        for done in ingest_files(client, corpus, files, report):
             progress.advance(bar, done)
     for problem in report.problems:
         errors.print(problem, style="red", markup=False)
@@ -63,10 +58,8 @@ def check(
     config: Annotated[Path, typer.Argument(help="a Serve configuration file")],
 ) -> None:
     """Validate a configuration file: what is wrong with it, in one line."""
-    try:
+    with one_line_errors():
         check_file(config)
-    except ConfigError as error:
-        stop(str(error))
     console.print(f"{config}: sound", markup=False)
 
 
@@ -84,8 +77,8 @@ def search(
     request |= {"include_trace": True, "include_context": False}
     request |= {} if correct is None else {"corrective": correct}
     request |= {} if rerank is None else {"rerank": rerank}
-    with Client(url) as client:
-        answer = guard(lambda: client.search(request))
+    with one_line_errors(), Client(url) as client:
+        answer = client.search(request)
     console.print(hit_table(answer))
     degraded = f" · degraded: {', '.join(answer['degraded'])}" if answer["degraded"] else ""
     console.print(
@@ -128,30 +121,10 @@ def purge(
 ) -> None:
     """Delete tracked retrievals older than a time, with their hits and feedback."""
     moment = before if "T" in before else f"{before}T00:00:00Z"
-    with Client(url) as client:
-        answer = guard(lambda: client.purge(moment, dry_run))
+    with one_line_errors(), Client(url) as client:
+        answer = client.purge(moment, dry_run)
     counts = ", ".join(f"{count} {what}" for what, count in answer["deleted"].items())
     console.print(f"{'would delete' if dry_run else 'deleted'}: {counts}")
-
-
-def guard(work: Any) -> Any:
-    """Run `work`; a client error becomes one line and exit status 1."""
-    try:
-        return work()
-    except ClientError as error:
-        stop(str(error))
-
-
-def guarded(steps: Any) -> Any:
-    try:
-        yield from steps
-    except ClientError as error:
-        stop(str(error))
-
-
-def stop(message: str) -> None:
-    errors.print(message, style="red", markup=False)
-    raise typer.Exit(1)
 
 
 def main() -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from deployments.cli.console import console, errors, one_line_errors, stop
+from deployments.folders import models_folder
 from deployments.inference.bundles import BUNDLES
 from deployments.inference.pulling import list_models, pull_all, verify
-from pipeline.errors import OnepassError
 
 models = typer.Typer(help="The bundled models.", no_args_is_help=True)
-console = Console()
-errors = Console(stderr=True)
 
 Names = Annotated[list[str] | None, typer.Argument(help="bundles; all if none is named")]
 
@@ -26,18 +24,14 @@ def pull_models(
     fp16: Annotated[bool, typer.Option(help="also make the fused fp16 graph for a GPU")] = False,
 ) -> None:
     """Fetch, check and convert bundles; those that are there already are left alone."""
-    wanted = checked(names)
-    with Progress(console=errors) as progress:
-        bar = progress.add_task("models", total=1.0)
-        try:
-            folders = pull_all(
-                wanted,
-                lambda doing, share: progress.update(bar, description=doing, completed=share),
-                fp16=fp16,
-            )
-        except OnepassError as error:
-            errors.print(str(error), style="red", markup=False)
-            raise typer.Exit(1) from None
+    wanted = known_names(names)
+    with one_line_errors(), Progress(console=errors) as progress:
+        bar = progress.add_task("models are here", total=1, completed=1)
+        folders = pull_all(
+            wanted,
+            lambda doing, share: progress.update(bar, description=doing, completed=share),
+            fp16=fp16,
+        )
     for folder in folders:
         console.print(str(folder), markup=False, soft_wrap=True)
 
@@ -46,8 +40,8 @@ def pull_models(
 def list_bundles() -> None:
     """Show each bundle, whether it is here, and its fingerprint."""
     table = Table(box=None, pad_edge=False)
-    for column in ("name", "kind", "licence", "here", "MB", "fingerprint", "path"):
-        table.add_column(column)
+    for column in ("name", "kind", "licence", "here", "MB", "fingerprint"):
+        table.add_column(column, no_wrap=True)
     for row in list_models():
         table.add_row(
             row.name,
@@ -55,17 +49,17 @@ def list_bundles() -> None:
             row.licence,
             "yes" if row.present else "no",
             f"{row.size / 1e6:.0f}" if row.present else "-",
-            row.fingerprint or "-",
-            str(row.path),
+            row.fingerprint.rpartition("@")[2] if row.fingerprint else "-",
         )
     console.print(table)
+    console.print(f"in {models_folder()}", markup=False, soft_wrap=True)
 
 
 @models.command("verify")
 def verify_models(names: Names = None) -> None:
     """Compute the digests of pulled bundles again; exit 1 if any differs."""
     sound = True
-    for name in checked(names):
+    for name in known_names(names):
         problems = verify(name)
         sound = sound and not problems
         console.print(f"{name}: {'; '.join(problems) or 'sound'}", markup=False)
@@ -73,9 +67,8 @@ def verify_models(names: Names = None) -> None:
         raise typer.Exit(1)
 
 
-def checked(names: list[str] | None) -> list[str]:
+def known_names(names: list[str] | None) -> list[str]:
     for name in names or []:
         if name not in BUNDLES:
-            errors.print(f"no such bundle; known: {', '.join(BUNDLES)}", style="red", markup=False)
-            raise typer.Exit(2)
+            stop(f"no such bundle; known: {', '.join(BUNDLES)}", status=2)
     return names or list(BUNDLES)

@@ -15,21 +15,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from deployments.inference.score_cache import CachedScore, ScoreCache
+from deployments.inference.score_cache import RawScore, ScoreCache
 from deployments.inference.work import (
-    Outcome,
     PairModel,
+    PairOutcome,
     Work,
+    outcome_of,
     pick_batch,
     run_batch,
-    work_outcome,
 )
+from pipeline.context import CHARACTERS_PER_TOKEN
 from pipeline.errors import Overloaded
 from pipeline.scoring import Pair
 
 logger = logging.getLogger(__name__)
 
-CHARACTERS_PER_TOKEN = 4
+# [CLS], [SEP] and [SEP], or their like.
+SPECIAL_TOKENS = 3
 
 
 @dataclass(slots=True)
@@ -94,28 +96,24 @@ class Batcher:
 
     async def score(
         self, tenant: str, query: str, pairs: Sequence[Pair], timeout_s: float
-    ) -> list[Outcome]:
+    ) -> list[PairOutcome]:
         """Return one outcome a pair, in order; what is not done in time has a reason instead.
 
         When the caller is cancelled or the time is up, pairs nobody else waits for are dropped
         before they run.
         """
         self.counters.pairs_requested += len(pairs)
-        cached = [self.cache.get(tenant, pair.digest) for pair in pairs]
-        joined = [self._in_flight.get((tenant, pair.digest)) for pair in pairs]
-        fresh = self._admit(
-            tenant,
-            query,
-            [p for p, c, j in zip(pairs, cached, joined, strict=True) if c is None and j is None],
-        )
-        works = [
-            None if score else other or fresh[pair.digest]
-            for pair, score, other in zip(pairs, cached, joined, strict=True)
+        known = [
+            self.cache.get(tenant, pair.digest) or self._in_flight.get((tenant, pair.digest))
+            for pair in pairs
         ]
-        await self._wait([work for work in works if work is not None], timeout_s)
+        missing = [pair for pair, source in zip(pairs, known, strict=True) if source is None]
+        fresh = self._admit(tenant, query, missing)
+        sources = [source or fresh[pair.digest] for pair, source in zip(pairs, known, strict=True)]
+        await self._wait([source for source in sources if isinstance(source, Work)], timeout_s)
         outcomes = [
-            Outcome(score, "cache") if score else work_outcome(work, shared=other is not None)
-            for score, work, other in zip(cached, works, joined, strict=True)
+            outcome_of(source, own=pair.digest in fresh)
+            for pair, source in zip(pairs, sources, strict=True)
         ]
         self.counters.pairs_cached += sum(o.origin == "cache" for o in outcomes)
         self.counters.pairs_shared += sum(o.origin == "shared" for o in outcomes)
@@ -141,7 +139,8 @@ class Batcher:
         return works
 
     def _cost(self, query: str, text: str) -> int:
-        return min(self.model.max_tokens, (len(query) + len(text)) // CHARACTERS_PER_TOKEN + 3)
+        estimate = (len(query) + len(text)) // CHARACTERS_PER_TOKEN + SPECIAL_TOKENS
+        return min(self.model.max_tokens, estimate)
 
     async def _tokenise(self, query: str, works: list[Work]) -> None:
         loop = asyncio.get_running_loop()
@@ -207,7 +206,7 @@ class Batcher:
     def _complete(self, work: Work, logit: float) -> None:
         self.counters.pairs_scored += 1
         truncated = work.encoded is not None and work.encoded.truncated
-        score = CachedScore(logit, truncated, work.length)
+        score = RawScore(logit, truncated, work.length)
         self.cache.put(work.tenant, work.pair.digest, score)
         self._release(work)
         work.done.set_result(score)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from deployments.folders import models_folder
 from deployments.inference.errors import ModelError
 from deployments.inference.settings import (
     SETTINGS_FILE,
@@ -114,13 +112,6 @@ def find(name: str) -> Bundle:
     if name not in BUNDLES:
         raise ModelError(f"there is no bundle {name!r}; there are {', '.join(BUNDLES)}")
     return BUNDLES[name]
-
-
-def models_folder() -> Path:
-    """Return where pulled models are kept: $ONEPASS_HOME/models, else the user's cache."""
-    home = os.environ.get("ONEPASS_HOME")
-    root = Path(home).expanduser() if home else platformdirs.user_cache_path("onepass")
-    return root / "models"
 
 
 def bundle_folder(name: str) -> Path:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.inference.errors import ModelError
-from deployments.inference.graphs import Device, ModelGraph, open_graph
+from deployments.inference.graphs import ModelGraph, open_graph
+from deployments.inference.sessions import Device
 from deployments.inference.settings import ModelSettings, read_settings
 from deployments.inference.tokens import EncodedPair
 
@@ -37,24 +38,22 @@ class CrossEncoder:
     def load(
         cls,
         folder: Path,
+        device: Device,
         *,
         activation: str | None = None,
         max_tokens: int | None = None,
         precision: str = "auto",
-        provider: str = "auto",
-        threads: int = 1,
-        allow_cpu_fallback: bool = False,
     ) -> CrossEncoder:
-        """Load a model's folder. `activation` and `max_tokens` override its own settings.
+        """Load a model's folder on a device. `activation` and `max_tokens` override its settings.
 
+        `precision` is fp32, fp16, or auto: fp16 on a GPU where such weights have been made.
         ModelError if anything about it is unusable, also if the graph does not give one logit a
         pair: its message names the shape that came instead.
         """
         settings = read_settings(
             folder, "cross_encoder", activation=activation, max_tokens=max_tokens
         )
-        device = Device(provider, threads, allow_cpu_fallback)
-        encoder = cls(open_graph(folder, settings, "logits", precision, device))
+        encoder = cls(open_graph(folder, settings, "logits", device, precision))
         encoder.logits(encoder.encode(WARM_UP_QUERY, WARM_UP_TEXTS[:1]))
         return encoder
 
@@ -75,11 +74,6 @@ class CrossEncoder:
     @property
     def max_tokens(self) -> int:
         return self.settings.max_tokens
-
-    @property
-    def max_characters(self) -> int:
-        """How much of a text is looked at; longer texts may as well be cut before sending."""
-        return self.graph.tokenizer.max_characters
 
     def encode(self, query: str, texts: Sequence[str]) -> list[EncodedPair]:
         """Encode each (query, text) pair, in order."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.inference.errors import ModelError
-from deployments.inference.graphs import Device, ModelGraph, open_graph
+from deployments.inference.graphs import ModelGraph, open_graph
+from deployments.inference.sessions import Device
 from deployments.inference.settings import ModelSettings, read_settings
 from deployments.inference.tokens import EncodedPair
 
@@ -27,36 +28,14 @@ class DenseEncoder:
     dimension: int
 
     @classmethod
-    def load(
-        cls,
-        folder: Path,
-        *,
-        pooling: str | None = None,
-        normalise: bool | None = None,
-        query_prefix: str | None = None,
-        document_prefix: str | None = None,
-        max_tokens: int | None = None,
-        precision: str = "auto",
-        provider: str = "auto",
-        threads: int = 1,
-        allow_cpu_fallback: bool = False,
-    ) -> DenseEncoder:
-        """Load a model's folder; what is given overrides its own settings.
+    def load(cls, folder: Path, device: Device) -> DenseEncoder:
+        """Load a model's folder on a device.
 
         ModelError if anything about it is unusable, also if the graph does not give one vector
         a token, or vectors of another dimension than declared.
         """
-        settings = read_settings(
-            folder,
-            "dense",
-            pooling=pooling,
-            normalise=normalise,
-            query_prefix=query_prefix,
-            document_prefix=document_prefix,
-            max_tokens=max_tokens,
-        )
-        device = Device(provider, threads, allow_cpu_fallback)
-        graph = open_graph(folder, settings, "last_hidden_state", precision, device)
+        settings = read_settings(folder, "dense")
+        graph = open_graph(folder, settings, "last_hidden_state", device)
         return cls(graph, probe_dimension(graph))
 
     @property

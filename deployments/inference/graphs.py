@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.inference.errors import ModelError
-from deployments.inference.sessions import CPU, INPUT_TYPES, Session, open_session
+from deployments.inference.sessions import CPU, INPUT_TYPES, Device, Session, open_session
 from deployments.inference.settings import (
     PRECISIONS,
     TOKENIZER_FILE,
@@ -27,23 +27,6 @@ from deployments.inference.tokens import EncodedPair, PairTokenizer
 logger = logging.getLogger(__name__)
 
 FED_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """Where a graph is to run; see `open_session`."""
-
-    provider: str
-    threads: int
-    allow_cpu_fallback: bool
-
-    def open(self, weights: Path) -> Session:
-        return open_session(
-            weights,
-            provider=self.provider,
-            threads=self.threads,
-            allow_cpu_fallback=self.allow_cpu_fallback,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +46,7 @@ class ModelGraph:
 
 
 def open_graph(
-    folder: Path, settings: ModelSettings, output: str, precision: str, device: Device
+    folder: Path, settings: ModelSettings, output: str, device: Device, precision: str = "auto"
 ) -> ModelGraph:
     """Load the graph and tokenizer in a folder; `output` is the usual name of the output wanted.
 
@@ -75,7 +58,7 @@ def open_graph(
         raise ModelError(f"{folder} lacks {' and '.join(missing)}")
     if precision not in ("auto", *PRECISIONS):
         raise ModelError(f"precision must be auto, fp32 or fp16, not {precision!r}")
-    used, weights, session = open_weights(folder, precision, device)
+    used, weights, session = open_weights(folder, device, precision)
     check_inputs(session, weights)
     tokenizer = folder / TOKENIZER_FILE
     return ModelGraph(
@@ -88,20 +71,20 @@ def open_graph(
     )
 
 
-def open_weights(folder: Path, precision: str, device: Device) -> tuple[str, Path, Session]:
+def open_weights(folder: Path, device: Device, precision: str) -> tuple[str, Path, Session]:
     """Return the precision in use, its file, and the session."""
     half, full = find_weights(folder, "fp16"), find_weights(folder, "fp32")
     if precision == "auto" and half is not None and device.provider != "cpu":
-        session = device.open(half)
+        session = open_session(half, device)
         if session.provider != CPU:
             return "fp16", half, session
     if precision == "fp16":
         if half is None:
             raise ModelError(f"{folder} has no fp16 weights: pull the model with fp16")
-        return "fp16", half, device.open(half)
+        return "fp16", half, open_session(half, device)
     if full is None:
         raise ModelError(f"{folder} has no fp32 weights")
-    session = device.open(full)
+    session = open_session(full, device)
     if session.provider != CPU:
         logger.info("%s runs in fp32 on the GPU: pull it with fp16 to halve the cost", folder.name)
     return "fp32", full, session

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deployments.folders import models_folder
 from deployments.inference.bundles import (
     BUNDLES,
     MODEL_FILE,
@@ -19,7 +20,6 @@ from deployments.inference.bundles import (
     bundle_folder,
     find,
     find_problems,
-    models_folder,
     read_manifest,
 )
 from deployments.inference.errors import ModelError
@@ -57,11 +57,6 @@ class ModelRow:
     fingerprint: str | None
 
 
-def pull(name: str, progress: Progress | None = None, *, fp16: bool = False) -> Path:
-    """Bring one bundle in place, see `pull_all`; return its folder."""
-    return pull_all([name], progress, fp16=fp16)[0]
-
-
 def pull_all(
     names: Sequence[str] = tuple(BUNDLES),
     progress: Progress | None = None,
@@ -86,7 +81,7 @@ def verify(name: str) -> list[str]:
 
 def list_models() -> list[ModelRow]:
     """Return a row for each bundle. Digests are read from its manifest, not recomputed."""
-    return [describe(bundle, bundle_folder(name)) for name, bundle in BUNDLES.items()]
+    return [model_row(bundle, bundle_folder(name)) for name, bundle in BUNDLES.items()]
 
 
 def pull_bundles(
@@ -104,7 +99,7 @@ def pull_bundles(
         with tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=models) as scratch:
             fetch(lacking, models, Path(scratch), progress)
             if fp16:
-                fuse(bundles, models, Path(scratch), progress)
+                make_fp16(bundles, models, Path(scratch), progress)
     except OSError as error:
         message = f"cannot store models under {models} (ONEPASS_HOME moves them): {error}"
         raise ModelError(message) from error
@@ -124,7 +119,7 @@ def fetch(bundles: Sequence[Bundle], models: Path, scratch: Path, progress: Prog
         progress(f"storing {bundle.name}", 1.0)
 
 
-def fuse(bundles: Sequence[Bundle], models: Path, scratch: Path, progress: Progress) -> None:
+def make_fp16(bundles: Sequence[Bundle], models: Path, scratch: Path, progress: Progress) -> None:
     """Make the fp16 weights that are not there yet."""
     for bundle in bundles:
         if not has_fp16(bundle, models / bundle.name):
@@ -175,7 +170,8 @@ def advice() -> str:
     )
 
 
-def describe(bundle: Bundle, folder: Path) -> ModelRow:
+def model_row(bundle: Bundle, folder: Path) -> ModelRow:
+    """Return a bundle's row, read from its manifest and the sizes of the files beside it."""
     manifest = read_manifest(bundle, folder)
     files = folder.iterdir() if manifest else ()
     return ModelRow(

@@ -12,7 +12,9 @@ ENTRY_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class CachedScore:
+class RawScore:
+    """What one forward pass gave: the logit, and what became of the text on the way to it."""
+
     logit: float
     truncated: bool
     tokens: int
@@ -23,18 +25,18 @@ class ScoreCache:
 
     def __init__(self, max_bytes: int) -> None:
         self.capacity = max_bytes // ENTRY_BYTES
-        self._scores: OrderedDict[tuple[str, str], CachedScore] = OrderedDict()
+        self._scores: OrderedDict[tuple[str, str], RawScore] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._scores)
 
-    def get(self, tenant: str, pair: str) -> CachedScore | None:
+    def get(self, tenant: str, pair: str) -> RawScore | None:
         score = self._scores.get((tenant, pair))
         if score is not None:
             self._scores.move_to_end((tenant, pair))
         return score
 
-    def put(self, tenant: str, pair: str, score: CachedScore) -> None:
+    def put(self, tenant: str, pair: str, score: RawScore) -> None:
         if self.capacity == 0:
             return
         self._scores[(sys.intern(tenant), pair)] = score

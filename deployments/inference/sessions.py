@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnxruntime
@@ -42,6 +42,26 @@ OPEN_ERRORS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """Where a graph is to run: on `cuda`, `cpu`, or whichever of them works (`auto`).
+
+    `threads` are those of one pass on the CPU. Where `cuda` was asked for and does not work, the
+    CPU is an error unless `allow_cpu_fallback`. ModelError if a value is unusable.
+    """
+
+    provider: str = "auto"
+    threads: int = 1
+    allow_cpu_fallback: bool = False
+
+    def __post_init__(self) -> None:
+        if self.provider not in PROVIDERS:
+            known = ", ".join(PROVIDERS)
+            raise ModelError(f"provider must be one of {known}, not {self.provider!r}")
+        if self.threads < 1:  # ONNX Runtime takes 0 for every core of the host
+            raise ModelError(f"threads must be at least 1, not {self.threads}")
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """A loaded graph. `provider` is what ONNX Runtime really uses, not what was asked for.
 
@@ -68,22 +88,18 @@ class Session:
         return preferred if preferred in self.outputs else self.outputs[0]
 
 
-def open_session(
-    path: Path, *, provider: str = "auto", threads: int = 1, allow_cpu_fallback: bool = False
-) -> Session:
-    """Load a graph on `cuda`, `cpu`, or whichever of them works (`auto`).
+def open_session(path: Path, device: Device) -> Session:
+    """Load a graph on a device.
 
     ModelError if the file cannot be loaded, or if `cuda` was asked for and is not what ONNX
     Runtime then uses, unless `allow_cpu_fallback`: left to itself it would fall back silently.
     """
-    if provider not in PROVIDERS:
-        raise ModelError(f"provider must be one of {', '.join(PROVIDERS)}, not {provider!r}")
     warn_of_two_runtimes()
-    wanted = [CUDA, CPU] if provider == "cuda" or (provider == "auto" and has_driver()) else [CPU]
-    runtime = load_graph(path, wanted, threads)
+    wanted = wanted_providers(device)
+    runtime = load_graph(path, wanted, device.threads)
     used = runtime.get_providers()[0]
     if CUDA in wanted and used != CUDA:
-        report_fallback(path, used, allowed=allow_cpu_fallback or provider == "auto")
+        report_fallback(path, used, allowed=device.allow_cpu_fallback or device.provider == "auto")
     return Session(
         provider=used,
         inputs={entry.name: entry.type for entry in runtime.get_inputs()},
@@ -92,8 +108,14 @@ def open_session(
     )
 
 
-def threads_for(num_cpus: float) -> int:
-    """Return how many threads suit a replica that was given `num_cpus`: never the host's cores."""
+def threads_for(threads: int | Literal["auto"], num_cpus: float) -> int:
+    """Return how many threads a replica uses: those it is told to, or as many as suit it.
+
+    `auto` is the smaller of `num_cpus`, what the replica was given, and the CPUs that its process
+    may run on: never the host's cores.
+    """
+    if threads != "auto":
+        return threads
     return max(1, min(usable_cpus(), math.ceil(num_cpus)))
 
 
@@ -102,6 +124,13 @@ def usable_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def wanted_providers(device: Device) -> list[str]:
+    """Return the providers to try, best first; `auto` tries CUDA only where a driver is."""
+    if device.provider == "cuda" or (device.provider == "auto" and has_driver()):
+        return [CUDA, CPU]
+    return [CPU]
 
 
 def load_graph(path: Path, wanted: Sequence[str], threads: int) -> Any:

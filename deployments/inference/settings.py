@@ -6,8 +6,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,16 +26,10 @@ WEIGHTS_FILES = {
     "fp16": ("model.fp16.onnx", "onnx/model.fp16.onnx"),
 }
 DEFAULT_MAX_TOKENS = 512
+# Time and memory of a pass grow with the square of the window.
+MAX_WINDOW = 8192
 # Part of every fingerprint: raised whenever we run a graph other than as it is stored.
 GRAPH_VERSION = "1"
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-HUB_FILES = (
-    "model.onnx*",
-    "onnx/model.onnx*",
-    TOKENIZER_FILE,
-    "config.json",
-    "1_Pooling/config.json",
-)
 # Models of these families keep their first positions for padding.
 OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta"})
 
@@ -68,29 +60,14 @@ class ModelSettings:
                 raise ModelError(message)
         if type(self.max_tokens) is not int or self.max_tokens < 1:
             raise ModelError(f"max_tokens of {self.name} must be a positive whole number")
+        if self.max_tokens > MAX_WINDOW:
+            raise ModelError(f"max_tokens of {self.name} can be {MAX_WINDOW} at most")
 
 
-def resolve_model(reference: str, progress: Callable[[str, float], None] | None = None) -> Path:
-    """Return the folder of a model: a local folder, a bundle's name, or a hub id (org/name).
-
-    A bundle that is not there yet is pulled, which one log line says; `progress` is pulling's.
-    ModelError if there is no such model or it cannot be fetched.
-    """
-    local = Path(reference).expanduser()
-    if local.is_dir() and not missing_files(local):
-        return local
-    bundled = find_bundle(reference, progress)
-    if bundled is not None:
-        return bundled
-    if local.is_dir():
-        raise ModelError(f"{local} lacks {' and '.join(missing_files(local))}")
-    if HUB_ID.fullmatch(reference):
-        return download_from_hub(reference)
-    raise ModelError(f"there is no model {reference!r}: {choices()}")
-
-
-def read_settings(folder: Path, kind: str, **overrides: Any) -> ModelSettings:
-    """Return the settings of a model's folder; an override of None counts as not given.
+def read_settings(
+    folder: Path, kind: str, *, activation: str | None = None, max_tokens: int | None = None
+) -> ModelSettings:
+    """Return the settings of a model's folder; `activation` and `max_tokens` override them.
 
     They come from onepass.json, else from config.json and defaults, which is logged. ModelError
     if the model is of another kind, or `max_tokens` is beyond what it is known to take.
@@ -99,8 +76,11 @@ def read_settings(folder: Path, kind: str, **overrides: Any) -> ModelSettings:
     own = stored or assumed_settings(folder, kind)
     if own.kind != kind:
         raise ModelError(f"{own.name} is a {own.kind} model, and a {kind} model is needed")
-    given = {name: value for name, value in overrides.items() if value is not None}
-    settings = dataclasses.replace(own, **given)
+    settings = dataclasses.replace(
+        own,
+        activation=own.activation if activation is None else activation,
+        max_tokens=own.max_tokens if max_tokens is None else max_tokens,
+    )
     limit = max(stored.max_tokens if stored else 0, position_limit(folder) or 0)
     if limit and settings.max_tokens > limit:
         raise ModelError(f"max_tokens of {own.name} can be {limit} at most")
@@ -159,47 +139,6 @@ def model_name(folder: Path) -> str:
     if folder.absolute().parent.name == "snapshots" and repository.startswith("models--"):
         return repository.rsplit("--", 1)[-1]
     return folder.absolute().name
-
-
-def find_bundle(name: str, progress: Callable[[str, float], None] | None) -> Path | None:
-    """Return the folder of a bundle, pulled if it is not there; None if there is no such bundle."""
-    from deployments.inference import bundles  # bundles are described in this module's terms
-
-    if name not in bundles.BUNDLES:
-        return None
-    folder = bundles.bundle_folder(name)
-    if bundles.read_manifest(bundles.BUNDLES[name], folder) is None:
-        from deployments.inference import pulling  # loads onnx, needed only here
-
-        logger.info("model %s is not at %s yet: pulling it", name, folder)
-        pulling.pull(name, progress)
-    return folder
-
-
-def download_from_hub(model_id: str) -> Path:
-    """Fetch a repository's graph, tokenizer and configuration; cached by the hub's own client."""
-    from huggingface_hub import snapshot_download  # takes a second to load
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        folder = Path(snapshot_download(model_id, allow_patterns=list(HUB_FILES)))
-    except (OSError, RuntimeError, HFValidationError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise ModelError(f"cannot fetch {model_id} from the hub ({reason}): {choices()}") from error
-    missing = missing_files(folder)
-    if missing:
-        raise ModelError(f"{model_id} on the hub lacks {' and '.join(missing)}: {choices()}")
-    return folder
-
-
-def choices() -> str:
-    """Say which models can be named."""
-    from deployments.inference.bundles import BUNDLES
-
-    return (
-        f"name a bundle ({', '.join(BUNDLES)}), a local folder with {WEIGHTS_FILES['fp32'][0]} "
-        f"and {TOKENIZER_FILE}, or a hub id (org/name) where the hub can be reached"
-    )
 
 
 def find_weights(folder: Path, precision: str) -> Path | None:

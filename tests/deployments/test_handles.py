@@ -124,9 +124,9 @@ async def test_an_answer_too_large_for_a_message_is_asked_for_by_reference() -> 
     assert [by_reference for by_reference, _ in handle.sent] == [False, True]
 
 
-async def test_the_method_is_told_what_is_left_of_the_time_less_the_grace() -> None:
-    handle = ScriptedHandle("answer")
-    await ask(handle, "q", timeout_s=2.0, grace_s=0.5)
-    ((_, (query, remaining_ms)),) = handle.sent
+async def test_each_try_is_told_what_is_left_of_the_time() -> None:
+    handle = ScriptedHandle(ActorDiedError(), "answer")
+    await ask(handle, "q", timeout_s=2.0, retry=True, tell_time=True)
+    (_, (query, first_ms)), (_, (_, second_ms)) = handle.sent
     assert query == "q"
-    assert 1400 < remaining_ms <= 1500
+    assert 2000 >= first_ms > second_ms > 0

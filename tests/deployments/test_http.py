@@ -13,9 +13,10 @@ import pytest
 from deployments.config import AuthArgs, LimitsArgs
 from deployments.ingress import create_api
 from deployments.ranking import RankedText, RerankAnswer
-from pipeline.documents import CorpusKey, Document
+from pipeline.documents import CorpusKey, Document, PutResult
 from pipeline.errors import NotFound, Overloaded, Unavailable
 from pipeline.scoring import Tally
+from tracker.records import Outcome
 
 LIMITS = LimitsArgs(body_bytes=20_000, query_chars=100, documents=5, text_bytes=1000)
 
@@ -46,16 +47,16 @@ class RecordingGateway:
         ranked = [RankedText(i, 1 / (i + 2), None, False) for i in range(len(documents))]
         return RerankAnswer("m", tuple(reversed(ranked)), (), Tally(passes=len(documents)))
 
-    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[dict[str, Any]]:
+    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
         self.note("put", corpus, list(documents))
-        return [{"id": d.id, "status": "stored", "chunks": 1, "error": None} for d in documents]
+        return [PutResult(d.id, "stored", 1) for d in documents]
 
     async def delete(self, corpus: CorpusKey, document_id: str) -> int:
         self.note("delete", corpus, document_id)
         return 0
 
     async def feedback(
-        self, tenant: str, retrieval_id: str, document_id: str, outcome: str
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None:
         self.note("feedback", retrieval_id, document_id, outcome)
 
@@ -435,4 +436,14 @@ async def test_times_in_the_status_are_text(client: httpx.AsyncClient) -> None:
 
 async def test_the_openapi_document_lists_every_route(client: httpx.AsyncClient) -> None:
     paths = (await client.get("/openapi.json")).json()["paths"]
-    assert {"/v1/search", "/v1/rerank", "/v1/feedback", "/v1/admin/purge"} <= set(paths)
+    assert set(paths) == {
+        "/healthz",
+        "/readyz",
+        "/v1/admin/purge",
+        "/v1/corpora/{corpus}/documents",
+        "/v1/corpora/{corpus}/documents/{document_id}",
+        "/v1/feedback",
+        "/v1/rerank",
+        "/v1/search",
+        "/v1/status",
+    }

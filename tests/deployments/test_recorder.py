@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -12,18 +14,25 @@ import pytest
 
 from deployments.config import TrackerArgs
 from deployments.recorder import Recorder
-from pipeline.errors import InvalidInput, NotFound
+from pipeline.errors import InvalidInput, NotFound, Unavailable
 from tests.records import record
 from tracker.ids import new_retrieval_id
 from tracker.records import PurgeCounts, Window
 from tracker.retention import run_retention
+from tracker.store import TrackerStore
 
 
 @pytest.fixture
 async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
     owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
+    assert await owner.ping()
     yield owner
     await owner.close()
+
+
+def store_of(recorder: Recorder) -> TrackerStore:
+    assert recorder.store is not None
+    return recorder.store
 
 
 async def test_records_are_stored_once_even_if_sent_twice(recorder: Recorder) -> None:
@@ -41,7 +50,7 @@ async def test_feedback_for_a_known_document_is_stored_and_a_repeat_replaces(
     await recorder.record([one])
     await recorder.feedback("default", one.retrieval_id, "a", "relevant")
     await recorder.feedback("default", one.retrieval_id, "a", "not_relevant")
-    stored = recorder.store.get_record("default", one.retrieval_id)
+    stored = store_of(recorder).get_record("default", one.retrieval_id)
     assert [f.outcome for f in stored.feedback] == ["not_relevant"]
 
 
@@ -74,8 +83,8 @@ async def test_a_purge_deletes_what_is_older_and_leaves_no_orphan(recorder: Reco
     assert await recorder.purge(cutoff, dry_run=True) == PurgeCounts(1, 2, 1)
     assert await recorder.purge(cutoff) == PurgeCounts(1, 2, 1)
     assert await recorder.purge(cutoff) == PurgeCounts()
-    assert recorder.store.orphans() == 0
-    kept = recorder.store.find_records(Window("default"), 10, 0)
+    assert store_of(recorder).orphans() == 0
+    kept = store_of(recorder).find_records(Window("default"), 10, 0)
     assert [r.retrieval_id for r in kept] == [new.retrieval_id]
 
 
@@ -135,3 +144,41 @@ async def test_a_purge_that_raises_is_shown_and_does_not_end_the_schedule(
         )
     assert waits == [0.0, 60, 300, 86_400]
     assert shown == [None, "RuntimeError: boom", "RuntimeError: boom", None]
+
+
+async def test_a_tracker_that_cannot_open_is_down_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    owner = Recorder(TrackerArgs(path=str(tmp_path / "file" / "tracker.duckdb")))
+    with pytest.raises(Unavailable, match="the tracker is down"):
+        await owner.record([record("a")])
+    with pytest.raises(Unavailable):
+        await owner.ping()
+    status = await owner.status()
+    assert "the tracker is down" in status["error"]
+    await owner.close()
+
+
+async def test_a_recorder_waits_for_the_file_that_its_predecessor_still_holds(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "tracker.duckdb"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    owner = Recorder(TrackerArgs(path=str(path)))
+    waiting = asyncio.create_task(owner.record([record("a")]))
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    holder.communicate()
+    assert await waiting == []
+    await owner.close()
+
+
+HOLD = """
+import sys, duckdb
+connection = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import yaml
 
-from deployments.inference.bundles import models_folder
+from deployments.folders import models_folder
 
 ROOT = Path(__file__).parents[2]
 START_S = 180

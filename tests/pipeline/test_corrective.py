@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.corrective import CorrectionPlan, Deeper, Thresholds, correct
+from pipeline.corrective import Correction, CorrectionPlan, Deeper, Thresholds, correct
 from pipeline.errors import InvalidInput
 from pipeline.hits import Hit
 from tests.fakes import CountingScorer, hit
 
 HIGH, MIDDLE, LOW = 5.0, 0.0, -5.0
+DEFAULT = CorrectionPlan()
 
 
 class Deepening:
@@ -23,20 +24,26 @@ class Deepening:
         return Deeper(tuple(self.hits), self.exhausted)
 
 
+async def corrected(
+    hits: list[Hit],
+    scorer: CountingScorer,
+    deepen: Deepening | None,
+    plan: CorrectionPlan = DEFAULT,
+    *,
+    top_k: int = 30,
+    final_top_k: int = 10,
+) -> Correction:
+    return await correct(
+        "q", hits, plan, top_k=top_k, final_top_k=final_top_k, score=scorer, deepen=deepen
+    )
+
+
 @pytest.mark.parametrize(
     ("logit", "grade"), [(7.4, "correct"), (0.6, "correct"), (-3.0, "incorrect")]
 )
 async def test_logits_are_graded_as_relevance(logit: float, grade: str) -> None:
     plan = CorrectionPlan(Thresholds(0.6, 0.3))
-    result = await correct(
-        "q",
-        [hit("a")],
-        plan,
-        top_k=30,
-        final_top_k=10,
-        score=CountingScorer({"a": logit}),
-        deepen=None,
-    )
+    result = await corrected([hit("a")], CountingScorer({"a": logit}), None, plan)
     assert [h.grade.value for h in result.graded if h.grade] == [grade]
 
 
@@ -60,15 +67,7 @@ async def test_one_correct_hit_among_thirty_asks_for_no_second_retrieval() -> No
     ids = [f"h{n:02d}" for n in range(30)]
     scorer = CountingScorer(dict.fromkeys(ids, LOW) | {"h17": HIGH})
     deeper = Deepening([])
-    result = await correct(
-        "q",
-        [hit(identity) for identity in ids],
-        CorrectionPlan(),
-        top_k=30,
-        final_top_k=10,
-        score=scorer,
-        deepen=deeper,
-    )
+    result = await corrected([hit(identity) for identity in ids], scorer, deeper)
     assert ([h.id for h in result.hits], result.verdict) == (["h17"], "correct")
     assert (deeper.depths, scorer.passes, result.corrections) == ([], 30, 0)
 
@@ -76,15 +75,7 @@ async def test_one_correct_hit_among_thirty_asks_for_no_second_retrieval() -> No
 async def test_too_few_survivors_continue_once_and_score_only_new_texts() -> None:
     scorer = CountingScorer({"a": LOW, "b": MIDDLE, "c": LOW, "d": HIGH})
     deeper = Deepening([hit("a", 0.4), hit("c", 0.3), hit("b", 0.2), hit("d", 0.1)])
-    result = await correct(
-        "q",
-        [hit("a"), hit("b")],
-        CorrectionPlan(),
-        top_k=2,
-        final_top_k=10,
-        score=scorer,
-        deepen=deeper,
-    )
+    result = await corrected([hit("a"), hit("b")], scorer, deeper, top_k=2)
     assert scorer.asked == ["a", "b", "c", "d"]
     assert deeper.depths == [6]
     assert [h.id for h in result.hits] == ["d", "b"]
@@ -96,29 +87,19 @@ async def test_too_few_survivors_continue_once_and_score_only_new_texts() -> Non
 async def test_nothing_relevant_anywhere_corrects_once_and_says_incorrect() -> None:
     scorer = CountingScorer(dict.fromkeys("abcd", LOW))
     deeper = Deepening([hit(identity) for identity in "abcd"])
-    result = await correct(
-        "q",
-        [hit("a"), hit("b")],
-        CorrectionPlan(),
-        top_k=2,
-        final_top_k=10,
-        score=scorer,
-        deepen=deeper,
-    )
+    result = await corrected([hit("a"), hit("b")], scorer, deeper, top_k=2)
     assert (len(deeper.depths), result.corrections, result.verdict) == (1, 1, "incorrect")
     assert result.hits == ()
     assert len(result.graded) == 4
 
 
 async def test_best_effort_returns_the_incorrect_marked_as_such() -> None:
-    result = await correct(
-        "q",
+    result = await corrected(
         [hit("a"), hit("b")],
+        CountingScorer({"a": -6.0, "b": -5.0}),
+        None,
         CorrectionPlan(on_all_incorrect="best_effort"),
         top_k=2,
-        final_top_k=10,
-        score=CountingScorer({"a": -6.0, "b": -5.0}),
-        deepen=None,
     )
     assert [(h.id, h.grade.value if h.grade else None) for h in result.hits] == [
         ("b", "incorrect"),
@@ -128,86 +109,55 @@ async def test_best_effort_returns_the_incorrect_marked_as_such() -> None:
 
 
 async def test_an_exhausted_corpus_is_not_asked_again() -> None:
-    result = await correct(
-        "q",
-        [hit("a")],
-        CorrectionPlan(),
-        top_k=30,
-        final_top_k=10,
-        score=CountingScorer({"a": LOW}),
-        deepen=None,
-    )
+    result = await corrected([hit("a")], CountingScorer({"a": LOW}), None)
     assert (result.corrections, result.verdict) == (0, "incorrect")
 
 
 async def test_fill_continues_although_a_hit_is_correct() -> None:
     scorer = CountingScorer({"a": HIGH, "b": MIDDLE})
     deeper = Deepening([hit("a"), hit("b")])
-    result = await correct(
-        "q",
-        [hit("a")],
-        CorrectionPlan(fill=True),
-        top_k=1,
-        final_top_k=2,
-        score=scorer,
-        deepen=deeper,
+    result = await corrected(
+        [hit("a")], scorer, deeper, CorrectionPlan(fill=True), top_k=1, final_top_k=2
     )
     assert ([h.id for h in result.hits], result.corrections) == (["a", "b"], 1)
 
 
 async def test_enough_ambiguous_survivors_ask_for_no_more() -> None:
     deeper = Deepening([])
-    result = await correct(
-        "q",
+    result = await corrected(
         [hit(identity) for identity in "abc"],
+        CountingScorer(dict.fromkeys("abc", MIDDLE)),
+        deeper,
         CorrectionPlan(min_hits=3),
         top_k=3,
-        final_top_k=10,
-        score=CountingScorer(dict.fromkeys("abc", MIDDLE)),
-        deepen=deeper,
     )
     assert (result.verdict, deeper.depths) == ("ambiguous", [])
 
 
 async def test_min_hits_never_asks_for_more_than_the_hits_wanted() -> None:
     deeper = Deepening([])
-    await correct(
-        "q",
+    await corrected(
         [hit("a")],
+        CountingScorer({"a": MIDDLE}),
+        deeper,
         CorrectionPlan(min_hits=3),
         top_k=3,
         final_top_k=1,
-        score=CountingScorer({"a": MIDDLE}),
-        deepen=deeper,
     )
     assert deeper.depths == []
 
 
 async def test_thresholds_are_never_applied_to_unscored_hits() -> None:
     scorer = CountingScorer({"a": LOW})
-    result = await correct(
-        "q",
-        [hit("bad"), hit("a")],
-        CorrectionPlan(),
-        top_k=2,
-        final_top_k=10,
-        score=scorer,
-        deepen=Deepening([]),
-    )
+    result = await corrected([hit("bad"), hit("a")], scorer, Deepening([]), top_k=2)
     assert [h.id for h in result.hits] == ["bad"]
     assert (str(result.failure), result.corrections) == ("poisoned", 0)
 
 
 async def test_a_batch_of_weak_candidates_is_not_scaled_into_relevance() -> None:
     logits = {"a": -11.0, "b": -9.0, "c": -6.0, "d": -3.0}
-    result = await correct(
-        "q",
-        [hit(identity) for identity in logits],
-        CorrectionPlan(),
-        top_k=4,
-        final_top_k=10,
-        score=CountingScorer(logits),
-        deepen=None,
+    result = await corrected(
+        [hit(identity) for identity in logits], CountingScorer(logits), None, top_k=4
     )
     assert [h.grade.value for h in result.graded if h.grade] == ["incorrect"] * 4
 
@@ -215,13 +165,6 @@ async def test_a_batch_of_weak_candidates_is_not_scaled_into_relevance() -> None
 async def test_several_corrections_end_where_the_legs_are_exhausted() -> None:
     for exhausted, asked in ((False, [3, 9, 27]), (True, [3])):
         deeper = Deepening([hit("a")], exhausted)
-        await correct(
-            "q",
-            [hit("a")],
-            CorrectionPlan(max_corrections=3),
-            top_k=1,
-            final_top_k=10,
-            score=CountingScorer({"a": LOW}),
-            deepen=deeper,
-        )
+        plan = CorrectionPlan(max_corrections=3)
+        await corrected([hit("a")], CountingScorer({"a": LOW}), deeper, plan, top_k=1)
         assert deeper.depths == asked

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import Popen
 
 import pytest
 
-from tracker.records import Counts, Opened, RetrievalRecord, Window
-from tracker.store import TrackerStore
-
-MakeRecord = Callable[..., RetrievalRecord]
-OpenStore = Callable[[], TrackerStore]
-StartOwner = Callable[..., "Popen[str]"]
-RunOwner = Callable[..., str]
-
+from tests.tracker.stores import OpenStore, RunOwner, StartOwner, make_record, retrieval_ids
+from tracker.records import Counts, Opened, Window
 
 TWO_IN_THE_LOG = """
 record(1); store.checkpoint(); record(2); record(3); os._exit(0)
@@ -44,10 +36,6 @@ def damage_database(path: Path) -> bytes:
     for header in (4096, 8192):  # the two that DuckDB writes in turn
         overwrite(path, header + 16, b"\xff" * 64)
     return path.read_bytes()
-
-
-def retrieval_ids(store: TrackerStore) -> list[str]:
-    return [record.retrieval_id for record in store.find_records(Window("acme"))]
 
 
 @pytest.mark.slow
@@ -101,7 +89,7 @@ def test_a_damaged_log_is_set_aside(open_store: OpenStore, path: Path, run_owner
 
 
 def test_a_damaged_database_is_set_aside_with_its_log(
-    open_store: OpenStore, make_record: MakeRecord, path: Path, run_owner: RunOwner
+    open_store: OpenStore, path: Path, run_owner: RunOwner
 ) -> None:
     run_owner(TWO_IN_THE_LOG, path)
     log, database = damage_log(path), damage_database(path)

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
-from datetime import datetime, timezone
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from pipeline.errors import NotFound, Unavailable
+from tests.tracker.stores import LATER, OpenStore, RunOwner, make_record, retrieval_ids
 from tracker.database import Database
-from tracker.records import Counts, Feedback, Opened, RetrievalRecord, Window
+from tracker.records import Counts, Feedback, Opened
 from tracker.store import TrackerStore
-
-MakeRecord = Callable[..., RetrievalRecord]
-OpenStore = Callable[[], TrackerStore]
-RunOwner = Callable[..., str]
-LATER = datetime(2026, 3, 2, tzinfo=timezone.utc)
-
-
-def retrieval_ids(store: TrackerStore) -> list[str]:
-    return [record.retrieval_id for record in store.find_records(Window("acme"))]
 
 
 def test_a_full_disk_fails_the_write_and_nothing_else(
@@ -64,7 +54,7 @@ def poison(database: Database) -> None:
         database.checkpoint()
 
 
-def test_the_call_after_a_fatal_error_reopens_the_file(path: Path, make_record: MakeRecord) -> None:
+def test_the_call_after_a_fatal_error_reopens_the_file(path: Path) -> None:
     database = Database(path, memory_limit="256MB", threads=1)
     store = TrackerStore(database)
     store.record([make_record("r1")])
@@ -77,7 +67,7 @@ def test_the_call_after_a_fatal_error_reopens_the_file(path: Path, make_record: 
     store.close()
 
 
-def test_an_idle_reader_does_not_hinder_the_reopening(path: Path, make_record: MakeRecord) -> None:
+def test_an_idle_reader_does_not_hinder_the_reopening(path: Path) -> None:
     database = Database(path, memory_limit="256MB", threads=1)
     store = TrackerStore(database)
     store.record([make_record("r1")])
@@ -102,7 +92,7 @@ def test_a_kept_error_does_not_hinder_the_reopening(path: Path) -> None:
     database.close()
 
 
-def test_busy_readers_go_on_after_a_fatal_error(path: Path, make_record: MakeRecord) -> None:
+def test_busy_readers_go_on_after_a_fatal_error(path: Path) -> None:
     database = Database(path, memory_limit="256MB", threads=1)
     store = TrackerStore(database)
     store.record([make_record(f"r{at}", at) for at in range(50)])
@@ -130,7 +120,7 @@ def test_busy_readers_go_on_after_a_fatal_error(path: Path, make_record: MakeRec
     store.close()
 
 
-def test_a_lost_file_is_begun_anew_by_the_reopening(path: Path, make_record: MakeRecord) -> None:
+def test_a_lost_file_is_begun_anew_by_the_reopening(path: Path) -> None:
     path.parent.mkdir()
     duckdb.connect(str(path)).close()
     database = Database(path, memory_limit="256MB", threads=1)
@@ -145,7 +135,7 @@ def test_a_lost_file_is_begun_anew_by_the_reopening(path: Path, make_record: Mak
     store.close()
 
 
-def test_no_message_repeats_a_value(path: Path, make_record: MakeRecord) -> None:
+def test_no_message_repeats_a_value(path: Path) -> None:
     database = Database(path, memory_limit="256MB", threads=1)
     store = TrackerStore(database)
     store.record([make_record("secret")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,31 +13,33 @@ import duckdb
 import pytest
 
 from pipeline.errors import Unavailable
+from tests.tracker.stores import Hold, OpenStore
+from tracker.errors import Locked
 from tracker.store import TrackerStore
-
-OpenStore = Callable[[], TrackerStore]
-Hold = Callable[[Path], int]
 
 
 def files(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in path.parent.iterdir()}
 
 
-def refuse_without_touching(path: Path, reason: str) -> None:
+def refuse_without_touching(
+    path: Path, reason: str, error: type[Unavailable] = Unavailable
+) -> None:
     before = files(path)
-    with pytest.raises(Unavailable, match=reason):
+    with pytest.raises(Unavailable, match=reason) as refused:
         TrackerStore.open(path, memory_limit="256MB", threads=1)
+    assert type(refused.value) is error
     assert files(path) == before
 
 
 def test_a_second_process_is_told_who_holds_the_file(path: Path, hold: Hold) -> None:
-    refuse_without_touching(path, f"locked by another process .PID {hold(path)}.")
+    refuse_without_touching(path, f"locked by another process .PID {hold(path)}.", Locked)
 
 
 def test_a_lock_is_not_damage_whatever_the_path_says(tmp_path: Path, hold: Hold) -> None:
     path = tmp_path / "corrupt checksum" / "corrupt.duckdb"
     hold(path)
-    refuse_without_touching(path, "locked")
+    refuse_without_touching(path, "locked", Locked)
 
 
 def test_the_file_is_free_once_closed(open_store: OpenStore, path: Path) -> None:

@@ -1,135 +1,100 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 
 import pytest
 
 from pipeline.errors import InvalidInput
-from tracker.records import Counts, Feedback, PurgeCounts, RetrievalRecord, Window
-from tracker.store import TrackerStore
-
-MakeRecord = Callable[..., RetrievalRecord]
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-LATER = datetime(2026, 3, 2, tzinfo=timezone.utc)
+from tests.tracker.stores import LATER, OpenStore, make_record, minute, retrieval_ids
+from tracker.records import Counts, Feedback, PurgeCounts, Window
+from tracker.store import PURGE_CHUNK, TrackerStore
 
 
-def minute(number: float) -> datetime:
-    return NOON + timedelta(minutes=number)
-
-
-def fill(store: TrackerStore, make_record: MakeRecord) -> None:
+def fill(store: TrackerStore) -> None:
     """Six retrievals at minutes 0 to 5, three hits each, feedback on r0 and r5."""
     store.record([make_record(f"r{at}", at, ("a", "b", "dropped")) for at in range(6)])
     for retrieval_id in ("r0", "r5"):
         store.feedback("acme", Feedback(retrieval_id, "a", "relevant", LATER))
 
 
-def left(store: TrackerStore, tenant: str = "acme") -> list[str]:
-    return [record.retrieval_id for record in store.find_records(Window(tenant))]
+def purge(store: TrackerStore, cutoff: datetime, chunk: int = PURGE_CHUNK) -> PurgeCounts:
+    """Purge step by step, as the file's owner does; return what was deleted."""
+    total = PurgeCounts()
+    while (step := store.purge_step(cutoff, chunk)).retrievals:
+        total += step
+    return total
 
 
-def test_a_purge_deletes_what_is_older_with_its_children(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
-    fill(store, make_record)
+def test_a_purge_deletes_what_is_older_with_its_children(store: TrackerStore) -> None:
+    fill(store)
     assert store.count_older(minute(4)) == PurgeCounts(retrievals=4, hits=12, feedback=1)
-    assert store.purge_older_than(minute(4)) == PurgeCounts(retrievals=4, hits=12, feedback=1)
-    assert left(store) == ["r5", "r4"]
+    assert purge(store, minute(4)) == PurgeCounts(retrievals=4, hits=12, feedback=1)
+    assert retrieval_ids(store) == ["r5", "r4"]
     assert store.counts() == Counts(retrievals=2, hits=6, feedback=1, documents=0)
     assert store.orphans() == 0
-    assert store.purge_older_than(minute(4)) == PurgeCounts(0, 0, 0)
+    assert purge(store, minute(4)) == PurgeCounts(0, 0, 0)
 
 
-def test_a_purge_goes_by_the_retrieval_not_by_the_feedback(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
-    fill(store, make_record)
-    store.purge_older_than(minute(1))
+def test_a_purge_goes_by_the_retrieval_not_by_the_feedback(store: TrackerStore) -> None:
+    fill(store)
+    purge(store, minute(1))
     assert [one.retrieval_id for one in store.find_feedback(Window("acme"))] == ["r5"]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 4, 100])
-def test_the_chunk_does_not_change_what_is_deleted(
-    store: TrackerStore, make_record: MakeRecord, chunk: int
-) -> None:
-    fill(store, make_record)
-    assert store.purge_older_than(minute(4), chunk=chunk) == PurgeCounts(4, 12, 1)
-    assert left(store) == ["r5", "r4"]
+def test_the_chunk_does_not_change_what_is_deleted(store: TrackerStore, chunk: int) -> None:
+    fill(store)
+    assert purge(store, minute(4), chunk=chunk) == PurgeCounts(4, 12, 1)
+    assert retrieval_ids(store) == ["r5", "r4"]
     assert store.orphans() == 0
 
 
-def test_a_purge_in_steps_lets_writes_go_between(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
-    fill(store, make_record)
+def test_a_purge_in_steps_lets_writes_go_between(store: TrackerStore) -> None:
+    fill(store)
     assert store.purge_step(minute(4), 3) == PurgeCounts(retrievals=3, hits=9, feedback=1)
     store.record([make_record("r6", 6)])
     store.feedback("acme", Feedback("r3", "b", "relevant", LATER))
     assert store.purge_step(minute(4), 3) == PurgeCounts(retrievals=1, hits=3, feedback=1)
     assert store.purge_step(minute(4), 3) == PurgeCounts(0, 0, 0)
     store.checkpoint()
-    assert left(store) == ["r6", "r5", "r4"]
+    assert retrieval_ids(store) == ["r6", "r5", "r4"]
     assert store.orphans() == 0
 
 
-def test_retrievals_of_one_moment_are_purged_in_chunks_too(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_retrievals_of_one_moment_are_purged_in_chunks_too(store: TrackerStore) -> None:
     store.record([make_record(f"r{at}") for at in range(5)])
     assert store.purge_step(minute(1), 2).retrievals == 2
     assert store.counts() == Counts(retrievals=3, hits=3, feedback=0, documents=0)
     assert store.orphans() == 0
 
 
-def test_an_interrupted_purge_is_completed_by_the_next(
-    open_store: Callable[[], TrackerStore], make_record: MakeRecord
-) -> None:
+def test_an_interrupted_purge_is_completed_by_the_next(open_store: OpenStore) -> None:
     store = open_store()
-    fill(store, make_record)
+    fill(store)
     store.purge_step(minute(5), 2)
     store.close()
     store = open_store()
     assert store.orphans() == 0
-    assert left(store) == ["r5", "r4", "r3", "r2"]
-    assert store.purge_older_than(minute(5), chunk=2) == PurgeCounts(3, 9, 0)
-    assert left(store) == ["r5"]
+    assert retrieval_ids(store) == ["r5", "r4", "r3", "r2"]
+    assert purge(store, minute(5), chunk=2) == PurgeCounts(3, 9, 0)
+    assert retrieval_ids(store) == ["r5"]
     assert store.orphans() == 0
 
 
-def test_a_purge_may_be_one_tenants_or_one_corpus(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
-    store.record(
-        [
-            make_record("r1", tenant="a", corpus="docs"),
-            make_record("r2", tenant="a", corpus="wiki"),
-            make_record("r3", tenant="b", corpus="docs"),
-        ]
-    )
-    assert store.count_older(LATER, tenant="a", corpus="docs") == PurgeCounts(1, 1, 0)
-    assert store.purge_older_than(LATER, tenant="a", corpus="docs") == PurgeCounts(1, 1, 0)
-    assert (left(store, "a"), left(store, "b")) == (["r2"], ["r3"])
-    assert store.purge_older_than(LATER, tenant="a") == PurgeCounts(1, 1, 0)
-    assert (left(store, "a"), left(store, "b")) == ([], ["r3"])
-
-
-def test_a_purge_refuses_what_it_cannot_mean(store: TrackerStore, make_record: MakeRecord) -> None:
-    fill(store, make_record)
+def test_a_purge_refuses_what_it_cannot_mean(store: TrackerStore) -> None:
+    fill(store)
     with pytest.raises(InvalidInput):
-        store.purge_older_than(datetime(2026, 3, 2))
+        store.purge_step(datetime(2026, 3, 2))
     with pytest.raises(InvalidInput):
         store.count_older(datetime(2026, 3, 2))
     with pytest.raises(InvalidInput):
-        store.purge_older_than(LATER, corpus="docs")
-    with pytest.raises(InvalidInput):
-        store.purge_older_than(LATER, chunk=0)
+        store.purge_step(LATER, chunk=0)
     assert store.counts().retrievals == 6
 
 
-def test_a_purged_id_may_be_recorded_again(store: TrackerStore, make_record: MakeRecord) -> None:
-    fill(store, make_record)
-    store.purge_older_than(LATER)
-    fill(store, make_record)
+def test_a_purged_id_may_be_recorded_again(store: TrackerStore) -> None:
+    fill(store)
+    purge(store, LATER)
+    fill(store)
     assert store.counts() == Counts(retrievals=6, hits=18, feedback=2, documents=0)
     assert store.orphans() == 0

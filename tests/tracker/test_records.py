@@ -1,19 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import cast
 
 import pytest
 
 from pipeline.errors import InvalidInput
+from tests.records import record
 from tracker.records import (
     Feedback,
     Outcome,
     PurgeCounts,
     RetentionRun,
-    RetrievalRecord,
     Window,
 )
 
@@ -38,11 +37,9 @@ def test_a_naive_time_is_refused_by_field(build: Callable[[], object], field: st
     assert refused.value.param == field
 
 
-def test_a_retrieval_at_a_naive_time_is_refused(
-    make_record: Callable[..., RetrievalRecord],
-) -> None:
+def test_a_retrieval_at_a_naive_time_is_refused() -> None:
     with pytest.raises(InvalidInput) as refused:
-        replace(make_record("r1"), retrieved_at=NAIVE)
+        record("guide", at=NAIVE)
     assert refused.value.param == "retrieved_at"
 
 

@@ -1,38 +1,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from pipeline.errors import InvalidInput, NotFound
+from tests.tracker.stores import LATER, OpenStore, RunOwner, make_record, minute, retrieval_ids
 from tracker.records import (
     Counts,
     Feedback,
     Opened,
     RetentionRun,
     RetentionStatus,
-    RetrievalRecord,
     TrackedRetrieval,
     Window,
 )
 from tracker.store import TrackerStore
-
-MakeRecord = Callable[..., RetrievalRecord]
-NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-LATER = datetime(2026, 3, 2, tzinfo=timezone.utc)
-
-
-def minute(number: float) -> datetime:
-    return NOON + timedelta(minutes=number)
-
-
-def ids(records: list[RetrievalRecord]) -> list[str]:
-    return [record.retrieval_id for record in records]
 
 
 def test_a_new_file_is_begun_with_its_folder(store: TrackerStore, path: Path) -> None:
@@ -41,18 +28,22 @@ def test_a_new_file_is_begun_with_its_folder(store: TrackerStore, path: Path) ->
     assert store.counts() == Counts(0, 0, 0, 0)
 
 
-def test_what_was_recorded_comes_back_unchanged(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_what_was_recorded_comes_back_unchanged(store: TrackerStore) -> None:
     record = make_record("r1", documents=("guide", "manual", "dropped"))
     assert store.record([record]) == 1
     assert store.find_records(Window("acme")) == [record]
     assert store.get_record("acme", "r1") == TrackedRetrieval(record, ())
 
 
-def test_what_is_not_there_stays_none_and_empty(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_a_batch_comes_back_with_each_hit_under_its_retrieval(store: TrackerStore) -> None:
+    first = make_record("r1", 1, ("guide", "dropped"))
+    second = make_record("r2", 2, ())
+    third = make_record("r3", 3, ("dropped", "manual", "guide"), corpus="wiki")
+    assert store.record([first, second, third]) == 3
+    assert store.find_records(Window("acme")) == [third, second, first]
+
+
+def test_what_is_not_there_stays_none_and_empty(store: TrackerStore) -> None:
     record = replace(
         make_record("r1", documents=()), verdict=None, model=None, degraded=(), timings_ms={}
     )
@@ -60,20 +51,16 @@ def test_what_is_not_there_stays_none_and_empty(
     assert store.find_records(Window("acme")) == [record]
 
 
-def test_an_existing_file_is_opened_with_its_rows(
-    open_store: Callable[[], TrackerStore], make_record: MakeRecord
-) -> None:
+def test_an_existing_file_is_opened_with_its_rows(open_store: OpenStore) -> None:
     first = open_store()
     first.record([make_record("r1")])
     first.close()
     second = open_store()
     assert second.opened == Opened(new_file=False, set_aside=())
-    assert ids(second.find_records(Window("acme"))) == ["r1"]
+    assert retrieval_ids(second) == ["r1"]
 
 
-def test_a_retrieval_is_stored_once_with_its_hits(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_a_retrieval_is_stored_once_with_its_hits(store: TrackerStore) -> None:
     assert store.record([make_record("r1"), make_record("r2")]) == 2
     assert store.record([make_record("r2"), make_record("r3"), make_record("r3")]) == 1
     assert store.record([make_record("r1")]) == 0
@@ -81,20 +68,20 @@ def test_a_retrieval_is_stored_once_with_its_hits(
     assert store.counts() == Counts(retrievals=3, hits=3, feedback=0, documents=0)
 
 
-def test_the_first_of_two_with_one_id_counts(store: TrackerStore, make_record: MakeRecord) -> None:
+def test_the_first_of_two_with_one_id_counts(store: TrackerStore) -> None:
     first = make_record("r1", documents=("guide",))
     store.record([first, make_record("r1", documents=("manual", "other"))])
     assert store.find_records(Window("acme")) == [first]
 
 
-def test_hits_keep_their_order(store: TrackerStore, make_record: MakeRecord) -> None:
+def test_hits_keep_their_order(store: TrackerStore) -> None:
     documents = tuple(f"doc{number}" for number in (3, 1, 2, 11, 10))
     store.record([make_record("r1", documents=documents)])
     (record,) = store.find_records(Window("acme"))
     assert tuple(hit.document_id for hit in record.hits) == documents
 
 
-def test_feedback_is_stored_and_replaced(store: TrackerStore, make_record: MakeRecord) -> None:
+def test_feedback_is_stored_and_replaced(store: TrackerStore) -> None:
     store.record([make_record("r1", documents=("guide", "manual"))])
     store.feedback("acme", Feedback("r1", "guide", "relevant", minute(1)))
     store.feedback("acme", Feedback("r1", "manual", "not_relevant", minute(2)))
@@ -107,9 +94,7 @@ def test_feedback_is_stored_and_replaced(store: TrackerStore, make_record: MakeR
     assert store.get_record("acme", "r1").feedback == (kept[1], kept[0])
 
 
-def test_a_dropped_candidate_is_a_known_document(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_a_dropped_candidate_is_a_known_document(store: TrackerStore) -> None:
     store.record([make_record("r1", documents=("guide", "dropped"))])
     store.feedback("acme", Feedback("r1", "dropped", "relevant", LATER))
     assert store.find_feedback(Window("acme")) == [Feedback("r1", "dropped", "relevant", LATER)]
@@ -125,7 +110,6 @@ def test_a_dropped_candidate_is_a_known_document(
 )
 def test_feedback_on_the_unknown_is_not_found(
     store: TrackerStore,
-    make_record: MakeRecord,
     tenant: str,
     retrieval_id: str,
     document_id: str,
@@ -139,7 +123,7 @@ def test_feedback_on_the_unknown_is_not_found(
     assert store.record([make_record("r3")]) == 1  # the failed transaction is over
 
 
-def test_tenants_see_only_their_own(store: TrackerStore, make_record: MakeRecord) -> None:
+def test_tenants_see_only_their_own(store: TrackerStore) -> None:
     store.record(
         [
             make_record("r1", tenant="a_b", corpus="c", documents=("one",)),
@@ -147,60 +131,54 @@ def test_tenants_see_only_their_own(store: TrackerStore, make_record: MakeRecord
         ]
     )
     store.feedback("a", Feedback("r2", "two", "relevant", LATER))
-    assert ids(store.find_records(Window("a"))) == ["r2"]
-    assert ids(store.find_records(Window("a_b"))) == ["r1"]
+    assert retrieval_ids(store, Window("a")) == ["r2"]
+    assert retrieval_ids(store, Window("a_b")) == ["r1"]
     assert store.find_feedback(Window("a_b")) == []
     assert store.find_retrieved_document_ids(Window("a_b")) == ["one"]
     with pytest.raises(NotFound):
         store.get_record("a", "r1")
 
 
-def test_windows_are_half_open_and_bounds_may_be_open(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
-    store.record([make_record(f"r{at}", minute=at, documents=(f"doc{at}",)) for at in range(4)])
+def test_windows_are_half_open_and_bounds_may_be_open(store: TrackerStore) -> None:
+    store.record([make_record(f"r{at}", after=at, documents=(f"doc{at}",)) for at in range(4)])
     whole = Window("acme")
     from_one = Window("acme", since=minute(1))
     up_to_two = Window("acme", until=minute(2))
     middle = Window("acme", since=minute(1), until=minute(3))
-    assert ids(store.find_records(whole)) == ["r3", "r2", "r1", "r0"]
-    assert ids(store.find_records(from_one)) == ["r3", "r2", "r1"]
-    assert ids(store.find_records(up_to_two)) == ["r1", "r0"]
-    assert ids(store.find_records(middle)) == ["r2", "r1"]
+    assert retrieval_ids(store, whole) == ["r3", "r2", "r1", "r0"]
+    assert retrieval_ids(store, from_one) == ["r3", "r2", "r1"]
+    assert retrieval_ids(store, up_to_two) == ["r1", "r0"]
+    assert retrieval_ids(store, middle) == ["r2", "r1"]
     assert store.find_retrieved_document_ids(middle) == ["doc1", "doc2"]
     assert store.find_records(Window("acme", since=minute(3), until=minute(1))) == []
 
 
-def test_feedback_is_found_by_the_time_it_was_given(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_feedback_is_found_by_the_time_it_was_given(store: TrackerStore) -> None:
     store.record([make_record("r1")])
     store.feedback("acme", Feedback("r1", "guide", "relevant", LATER))
     assert store.find_feedback(Window("acme", until=LATER)) == []
     assert len(store.find_feedback(Window("acme", since=LATER))) == 1
 
 
-def test_a_window_may_name_its_corpus(store: TrackerStore, make_record: MakeRecord) -> None:
+def test_a_window_may_name_its_corpus(store: TrackerStore) -> None:
     store.record([make_record("r1"), make_record("r2", corpus="wiki")])
     store.feedback("acme", Feedback("r1", "guide", "relevant", LATER))
-    assert ids(store.find_records(Window("acme", corpus="wiki"))) == ["r2"]
+    assert retrieval_ids(store, Window("acme", corpus="wiki")) == ["r2"]
     assert store.find_feedback(Window("acme", corpus="wiki")) == []
 
 
-def test_records_and_feedback_are_paged(store: TrackerStore, make_record: MakeRecord) -> None:
-    store.record([make_record(f"r{at}", minute=at) for at in range(5)])
+def test_records_and_feedback_are_paged(store: TrackerStore) -> None:
+    store.record([make_record(f"r{at}", after=at) for at in range(5)])
     for at in range(5):
         store.feedback("acme", Feedback(f"r{at}", "guide", "relevant", minute(at)))
     window = Window("acme")
-    assert ids(store.find_records(window, limit=2)) == ["r4", "r3"]
-    assert ids(store.find_records(window, limit=2, offset=4)) == ["r0"]
+    assert retrieval_ids(store, window, limit=2) == ["r4", "r3"]
+    assert retrieval_ids(store, window, limit=2, offset=4) == ["r0"]
     found = store.find_feedback(window, limit=2, offset=2)
     assert [feedback.retrieval_id for feedback in found] == ["r2", "r1"]
 
 
-def test_retrieved_documents_are_all_candidates_each_once(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_retrieved_documents_are_all_candidates_each_once(store: TrackerStore) -> None:
     store.record(
         [make_record("r1", documents=("b", "dropped")), make_record("r2", documents=("b", "a"))]
     )
@@ -243,13 +221,12 @@ def test_the_status_shows_the_last_run_and_the_last_success(store: TrackerStore)
 
 
 def test_times_do_not_depend_on_the_time_zone(
-    open_store: Callable[[], TrackerStore],
-    make_record: MakeRecord,
+    open_store: OpenStore,
     path: Path,
-    run_owner: Callable[..., str],
+    run_owner: RunOwner,
 ) -> None:
     store = open_store()
-    store.record([make_record("r1", minute=0.5)])
+    store.record([make_record("r1", after=0.5)])
     store.close()
     script = """
 store.feedback("acme", Feedback("r1", "guide", "relevant", NOON + timedelta(hours=12)))
@@ -262,9 +239,7 @@ store.close()
     assert store.find_feedback(Window("acme")) == [Feedback("r1", "guide", "relevant", LATER)]
 
 
-def test_readers_get_their_own_rows_while_the_writer_writes(
-    store: TrackerStore, make_record: MakeRecord
-) -> None:
+def test_readers_get_their_own_rows_while_the_writer_writes(store: TrackerStore) -> None:
     tenants = ("t0", "t1", "t2", "t3")
     store.record([make_record(f"first-{name}", -1, tenant=name) for name in tenants])
     written = threading.Event()

@@ -20,9 +20,9 @@ class FakeServer(Client):
     def put(self, corpus: str, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         self.batches.append(len(documents))
         if any(document["text"] == "bad" for document in documents):
-            raise ClientError("422 documents[0].text: no")
+            raise ClientError("422 documents[0].text: no", 422)
         if any(document["text"] == "down" for document in documents):
-            raise ClientError("503 Indexer failed")
+            raise ClientError("503 Indexer failed", 503)
         return [self.store(document) for document in documents]
 
     def store(self, document: Mapping[str, Any]) -> dict[str, Any]:

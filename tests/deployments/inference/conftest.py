@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.pulling import pull_all
+from deployments.inference.sessions import Device
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["berlin", "people", "museum", "city", "river", "old", "new", "the", "of", "in"]
@@ -145,9 +146,9 @@ def bundles() -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def minilm(bundles: dict[str, Path]) -> CrossEncoder:
-    return CrossEncoder.load(bundles["ms-marco-MiniLM-L-12-v2"], provider="cpu", threads=2)
+    return CrossEncoder.load(bundles["ms-marco-MiniLM-L-12-v2"], Device("cpu", threads=2))
 
 
 @pytest.fixture(scope="session")
 def bge(bundles: dict[str, Path]) -> DenseEncoder:
-    return DenseEncoder.load(bundles["bge-small-en-v1.5"], provider="cpu", threads=2)
+    return DenseEncoder.load(bundles["bge-small-en-v1.5"], Device("cpu", threads=2))

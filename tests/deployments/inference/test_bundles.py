@@ -16,7 +16,8 @@ from deployments.inference.conversion import QUANTISED_OPERATORS
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.pulling import list_models, verify
-from deployments.inference.settings import resolve_model
+from deployments.inference.resolving import resolve_model
+from deployments.inference.sessions import Device
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +122,7 @@ def test_sixteen_threads_score_as_one_would(minilm: CrossEncoder) -> None:
 def test_half_precision_differs_by_at_most_five_thousandths(
     minilm: CrossEncoder, bundles: dict[str, Path]
 ) -> None:
-    half = CrossEncoder.load(bundles[MINILM], precision="fp16", provider="cpu", threads=2)
+    half = CrossEncoder.load(bundles[MINILM], Device("cpu", threads=2), precision="fp16")
     pairs = minilm.encode(QUERY, [*PASSAGES, COMPANY[4], ""])
     np.testing.assert_allclose(half.logits(pairs), minilm.logits(pairs), atol=0.005)
     assert half.fingerprint != minilm.fingerprint

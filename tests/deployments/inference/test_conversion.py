@@ -14,7 +14,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from deployments.inference.conversion import QUANTISED_OPERATORS, convert_to_fp32, dequantise
 from deployments.inference.errors import ModelError
-from deployments.inference.sessions import open_session
+from deployments.inference.sessions import Device, open_session
 
 IDS = np.array([[2, 5, 6, 3, 7, 3], [2, 9, 3, 8, 3, 0]], np.int64)
 FEEDS = {
@@ -33,7 +33,7 @@ def quantised(make_model: Callable[..., Path], tmp_path: Path) -> Path:
 
 def logits(path: Path, rows: slice = slice(None)) -> NDArray[np.float32]:
     feeds = {name: values[rows] for name, values in FEEDS.items()}
-    return open_session(path, provider="cpu").run(feeds, "logits")
+    return open_session(path, Device("cpu")).run(feeds, "logits")
 
 
 def weights_of(model: bytes) -> dict[str, NDArray[np.float32]]:

@@ -16,13 +16,14 @@ from onnx import helper
 
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.errors import ModelError
+from deployments.inference.sessions import Device
 
 QUERY = "people in the old city"
 TEXTS = ["berlin", "the new museum", "", "river " * 20, "of old", "unseen words"]
 
 
 def load(folder: Path, **options: object) -> CrossEncoder:
-    return CrossEncoder.load(folder, provider="cpu", **options)  # type: ignore[arg-type]
+    return CrossEncoder.load(folder, Device("cpu"), **options)  # type: ignore[arg-type]
 
 
 def test_one_logit_a_pair_in_order(make_model: Callable[..., Path]) -> None:

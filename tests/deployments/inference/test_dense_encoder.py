@@ -15,13 +15,14 @@ from deployments.inference.dense_encoder import (
     split_by_length,
 )
 from deployments.inference.errors import ModelError
+from deployments.inference.sessions import Device
 
 TEXTS = ["old city", "river " * 30, "", "berlin", "the new museum in the old city", "people"]
 STATES = np.array([[[1, 2], [3, 4], [50, 60]], [[5, 6], [7, 8], [9, 10]]], np.float32)
 
 
-def load(folder: Path, **options: object) -> DenseEncoder:
-    return DenseEncoder.load(folder, provider="cpu", **options)  # type: ignore[arg-type]
+def load(folder: Path) -> DenseEncoder:
+    return DenseEncoder.load(folder, Device("cpu"))
 
 
 def test_cls_pooling_takes_the_first_token() -> None:
@@ -60,19 +61,19 @@ def test_several_groups_keep_the_input_order(make_model: Callable[..., Path]) ->
 
 
 def test_queries_take_the_prefix_and_documents_do_not(make_model: Callable[..., Path]) -> None:
-    folder = make_model(hidden=True, settings={"query_prefix": "the river "})
-    model = load(folder)
+    model = load(make_model(hidden=True, settings={"query_prefix": "the river "}))
     query, document = model.encode_queries(["city"]), model.encode_documents(["city"])
     assert query.tolist() == model.encode(["the river city"]).tolist()
     assert document.tolist() == model.encode(["city"]).tolist()
-    other = load(folder, query_prefix="", document_prefix="old ")
+    other = load(make_model("other", hidden=True, settings={"document_prefix": "old "}))
     assert other.encode_queries(["city"]).tolist() == document.tolist()
     assert other.encode_documents(["city"]).tolist() == model.encode(["old city"]).tolist()
 
 
 def test_vectors_may_be_left_as_they_are(make_model: Callable[..., Path]) -> None:
-    folder = make_model(hidden=True, settings={})
-    plain, unit = load(folder, normalise=False).encode(["city"]), load(folder).encode(["city"])
+    unit = load(make_model(hidden=True, settings={})).encode(["city"])
+    folder = make_model("plain", hidden=True, settings={"normalise": False})
+    plain = load(folder).encode(["city"])
     assert np.linalg.norm(plain) != pytest.approx(1.0, abs=0.01)
     np.testing.assert_allclose(plain / np.linalg.norm(plain), unit, atol=1e-6)
 
@@ -93,11 +94,15 @@ def test_another_dimension_than_declared_is_refused(make_model: Callable[..., Pa
 
 
 def test_the_fingerprint_follows_pooling_and_prefix(make_model: Callable[..., Path]) -> None:
-    folder = make_model(hidden=True, settings={})
-    prints = {
-        load(folder).fingerprint,
-        load(folder, pooling="cls").fingerprint,
-        load(folder, query_prefix="query: ").fingerprint,
-        load(folder, normalise=False).fingerprint,
+    def print_of(folder: str, **settings: object) -> str:
+        own = {"name": "tiny", **settings}
+        return load(make_model(folder, hidden=True, settings=own)).fingerprint
+
+    first = print_of("first")
+    others = {
+        print_of("pooled", pooling="cls"),
+        print_of("prefixed", query_prefix="query: "),
+        print_of("plain", normalise=False),
     }
-    assert len(prints) == 4
+    assert print_of("twin") == first
+    assert len({first, *others}) == 4

@@ -19,10 +19,12 @@ import pytest
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import deployments
-from deployments.inference.bundles import Bundle, Wheel, find_problems, models_folder
+from deployments.folders import models_folder
+from deployments.inference.bundles import Bundle, Wheel, find_problems
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.errors import ModelError
-from deployments.inference.pulling import describe, list_models, pull_bundles, verify
+from deployments.inference.pulling import list_models, model_row, pull_bundles, verify
+from deployments.inference.sessions import Device
 from deployments.inference.settings import ModelSettings
 
 pytestmark = pytest.mark.slow
@@ -133,15 +135,15 @@ def test_a_pulled_bundle_is_a_model_with_its_provenance(bundle: Bundle, tmp_path
     assert reports[0] == ("downloading tinymodels 1.0", 0.0)
     assert reports[-1] == ("storing tiny", 1.0)
     assert all(0.0 <= share <= 1.0 for _, share in reports)
-    CrossEncoder.load(folder, provider="cpu").warm_up()
+    CrossEncoder.load(folder, Device("cpu")).warm_up()
 
 
 def test_the_listed_fingerprint_is_the_loaded_models(bundle: Bundle, tmp_path: Path) -> None:
     (folder,) = pull_bundles([bundle], tmp_path / "models", ignore)
-    row = describe(bundle, folder)
+    row = model_row(bundle, folder)
     assert (row.name, row.kind, row.licence, row.present) == ("tiny", "cross_encoder", "MIT", True)
     assert row.size == sum(path.stat().st_size for path in folder.iterdir())
-    assert row.fingerprint == CrossEncoder.load(folder, provider="cpu").fingerprint
+    assert row.fingerprint == CrossEncoder.load(folder, Device("cpu")).fingerprint
 
 
 def test_a_whole_bundle_is_not_fetched_again(

@@ -13,6 +13,8 @@ import pytest
 
 from deployments.inference.errors import ModelError
 from deployments.inference.sessions import (
+    CPU,
+    Device,
     has_driver,
     open_session,
     session_options,
@@ -29,54 +31,56 @@ without_gpu = pytest.mark.skipif(has_driver(), reason="needs a machine without a
 @without_gpu
 def test_asking_for_cuda_where_there_is_none_is_an_error(make_model: Callable[..., Path]) -> None:
     with pytest.raises(ModelError, match=r"runs model\.onnx on CPUExecutionProvider"):
-        open_session(make_model() / "model.onnx", provider="cuda")
+        open_session(make_model() / "model.onnx", Device("cuda"))
 
 
 @without_gpu
 def test_an_allowed_fallback_says_cpu(
     make_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = open_session(make_model() / "model.onnx", provider="cuda", allow_cpu_fallback=True)
-    assert session.provider == "CPUExecutionProvider"
+    session = open_session(make_model() / "model.onnx", Device("cuda", allow_cpu_fallback=True))
+    assert session.provider == CPU
     assert "CUDA does not work here: model.onnx runs on CPUExecutionProvider" in caplog.text
 
 
 @without_gpu
 def test_auto_is_cpu_where_there_is_no_gpu(make_model: Callable[..., Path]) -> None:
-    assert open_session(make_model() / "model.onnx").provider == "CPUExecutionProvider"
+    assert open_session(make_model() / "model.onnx", Device()).provider == CPU
 
 
 def test_only_declared_inputs_are_fed(make_model: Callable[..., Path]) -> None:
-    session = open_session(make_model(types=False) / "model.onnx", provider="cpu")
+    session = open_session(make_model(types=False) / "model.onnx", Device("cpu"))
     assert list(session.inputs) == ["input_ids", "attention_mask"]
     assert session.run(FEEDS, "logits").shape == (1, 1)
 
 
 def test_the_usual_output_is_picked_if_the_graph_has_it(make_model: Callable[..., Path]) -> None:
-    session = open_session(make_model() / "model.onnx", provider="cpu")
+    session = open_session(make_model() / "model.onnx", Device("cpu"))
     assert session.pick_output("logits") == "logits"
     assert session.pick_output("scores") == "logits"
 
 
 def test_eight_threads_share_a_session(make_model: Callable[..., Path]) -> None:
-    session = open_session(make_model() / "model.onnx", provider="cpu")
+    session = open_session(make_model() / "model.onnx", Device("cpu"))
     expected = session.run(FEEDS, "logits").tolist()
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(lambda _: session.run(FEEDS, "logits").tolist(), range(200)))
     assert results == [expected] * 200
 
 
-def test_an_unknown_provider_is_refused(make_model: Callable[..., Path]) -> None:
+def test_a_device_that_cannot_be_is_refused() -> None:
     with pytest.raises(ModelError, match="one of auto, cuda, cpu, not 'gpu'"):
-        open_session(make_model() / "model.onnx", provider="gpu")
+        Device("gpu")
+    with pytest.raises(ModelError, match="threads must be at least 1, not 0"):
+        Device(threads=0)
 
 
 def test_a_file_that_is_no_graph_is_named(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"not a graph")
     with pytest.raises(ModelError, match=r"cannot load .*model\.onnx"):
-        open_session(tmp_path / "model.onnx", provider="cpu")
+        open_session(tmp_path / "model.onnx", Device("cpu"))
     with pytest.raises(ModelError, match=r"cannot load .*absent\.onnx"):
-        open_session(tmp_path / "absent.onnx", provider="cpu")
+        open_session(tmp_path / "absent.onnx", Device("cpu"))
 
 
 def test_threads_are_set_and_do_not_spin() -> None:
@@ -85,11 +89,15 @@ def test_threads_are_set_and_do_not_spin() -> None:
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
-def test_threads_never_exceed_what_the_process_may_use() -> None:
+def test_automatic_threads_never_exceed_what_the_process_may_use() -> None:
     assert usable_cpus() == len(os.sched_getaffinity(0))
-    assert threads_for(1000.0) == usable_cpus()
-    assert [threads_for(cpus) for cpus in (0.0, 0.1, 1.0)] == [1, 1, 1]
-    assert threads_for(1.5) == min(2, usable_cpus())
+    assert threads_for("auto", 1000.0) == usable_cpus()
+    assert [threads_for("auto", cpus) for cpus in (0.0, 0.1, 1.0)] == [1, 1, 1]
+    assert threads_for("auto", 1.5) == min(2, usable_cpus())
+
+
+def test_threads_that_are_told_are_used_as_told() -> None:
+    assert threads_for(12, 0.1) == 12
 
 
 def test_two_runtimes_in_one_environment_are_warned_of(

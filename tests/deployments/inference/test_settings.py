@@ -1,4 +1,4 @@
-"""A model's settings: stored, assumed, overridden; and how a model is named."""
+"""A model's settings: stored, assumed, overridden; its name and its fingerprint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from deployments.inference.settings import (
     fingerprint,
     model_name,
     read_settings,
-    resolve_model,
 )
 
 
@@ -70,7 +69,15 @@ def test_the_window_may_grow_to_what_the_model_was_made_for(
     make_model: Callable[..., Path],
 ) -> None:
     folder = make_model()
-    write_config(folder, {"max_position_embeddings": 8192})
+    write_config(folder, {"max_position_embeddings": 4096})
+    assert read_settings(folder, "cross_encoder", max_tokens=4096).max_tokens == 4096
+    with pytest.raises(ModelError, match="max_tokens of tiny can be 4096 at most"):
+        read_settings(folder, "cross_encoder", max_tokens=4097)
+
+
+def test_no_window_is_wider_than_the_widest(make_model: Callable[..., Path]) -> None:
+    folder = make_model()
+    write_config(folder, {"max_position_embeddings": 32_768})
     assert read_settings(folder, "cross_encoder", max_tokens=8192).max_tokens == 8192
     with pytest.raises(ModelError, match="max_tokens of tiny can be 8192 at most"):
         read_settings(folder, "cross_encoder", max_tokens=8193)
@@ -102,6 +109,7 @@ def test_a_model_of_another_kind_is_refused(make_model: Callable[..., Path]) -> 
         ({"pooling": "max"}, "pooling of tiny must be one of cls, mean"),
         ({"max_tokens": 0}, "max_tokens of tiny must be a positive whole number"),
         ({"max_tokens": True}, "max_tokens of tiny must be a positive whole number"),
+        ({"max_tokens": 8193}, "max_tokens of tiny can be 8192 at most"),
         ({"colour": "red"}, "onepass.json is not usable"),
     ],
 )
@@ -117,43 +125,6 @@ def test_a_damaged_settings_file_is_named(make_model: Callable[..., Path]) -> No
     (folder / "onepass.json").write_text("{")
     with pytest.raises(ModelError, match=r"cannot read .*onepass\.json"):
         read_settings(folder, "cross_encoder")
-
-
-def test_a_local_folder_is_a_model(make_model: Callable[..., Path]) -> None:
-    folder = make_model()
-    assert resolve_model(str(folder)) == folder
-
-
-def test_a_hub_folder_keeps_its_graph_in_a_folder_of_its_own(
-    make_model: Callable[..., Path],
-) -> None:
-    folder = make_model()
-    (folder / "onnx").mkdir()
-    (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
-    assert resolve_model(str(folder)) == folder
-
-
-def test_what_a_local_folder_lacks_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"lacks model\.onnx and tokenizer\.json"):
-        resolve_model(str(tmp_path))
-
-
-def test_an_unknown_model_is_told_the_three_choices() -> None:
-    with pytest.raises(ModelError) as caught:
-        resolve_model("no-such-model")
-    assert str(caught.value) == (
-        "there is no model 'no-such-model': name a bundle (ms-marco-MiniLM-L-12-v2, "
-        "bge-small-en-v1.5), a local folder with model.onnx and tokenizer.json, "
-        "or a hub id (org/name) where the hub can be reached"
-    )
-
-
-def test_a_hub_that_cannot_be_reached_is_told_the_three_choices(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelError, match=r"cannot fetch no\.such/model--x from the hub .*bundle"):
-        resolve_model("no.such/model--x")
 
 
 def test_models_are_named_after_their_folder_or_hub_repository() -> None:
