@@ -15,3 +15,9 @@ def left_s(deadline: float, limit_s: float | None = None, reserve_s: float = 0.0
     `limit_s`; 0 if there are none."""
     left = deadline - time.monotonic() - reserve_s
     return max(left if limit_s is None else min(left, limit_s), 0.0)
+
+
+def leg_share_s(left: float, limit_s: float) -> float:
+    """Return a leg's part of what is left: what remains after it must still make an answer, so
+    the usual reserve stays, or a fifth of what a hurried request has."""
+    return min(limit_s, left - min(RESERVE_S, left / 5))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.budget import RESERVE_S, left_s
+from deployments.budget import left_s, leg_share_s
 from deployments.handles import Handle, call
 from deployments.stores.protocol import LegQuery
 from pipeline.documents import CorpusKey
@@ -53,7 +53,7 @@ class Legs:
                 self.embedder,
                 "embed_queries",
                 [self.request.query],
-                timeout_s=self._leg_time_s(),
+                timeout_s=self._time_s(),
                 retry=True,
             )
         except Overloaded:
@@ -81,7 +81,7 @@ class Legs:
                 "search",
                 self.request.corpus,
                 [(0, query) for query in queries],
-                timeout_s=self._leg_time_s(),
+                timeout_s=self._time_s(),
                 retry=True,
                 tell_time=True,
             )
@@ -91,6 +91,5 @@ class Legs:
             return [LegResult(query.leg, 0, query.k, error=error.message) for query in queries]
         return results
 
-    def _leg_time_s(self) -> float:
-        """A leg's own time, cut so that what is left after it still makes an answer."""
-        return left_s(self.request.deadline, self.timeout_ms / 1e3, RESERVE_S)
+    def _time_s(self) -> float:
+        return leg_share_s(left_s(self.request.deadline), self.timeout_ms / 1e3)

@@ -127,7 +127,8 @@ async def run_retrieval(plan: SearchPlan, retrieve: Retrieve) -> Retrieved:
     results = await retrieve(plan.leg_k or plan.top_k)
     failed = failed_legs(results)
     if len(failed) == len(results):
-        raise Unavailable(f"retrieval failed: every leg ({', '.join(sorted(failed))}) is down")
+        reasons = sorted({f"{result.leg}: {result.error}" for result in results})
+        raise Unavailable(f"every leg failed ({'; '.join(reasons)})")
     return Retrieved(fuse_by(plan, results)[: plan.top_k], is_exhausted(results), failed)
 
 
