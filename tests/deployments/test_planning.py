@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import BaseModel
 
-from deployments.config import AppArgs, ConfigError, SearchArgs
+from deployments.api.native import CorrectiveOptions, RerankOptions
+from deployments.config import AppArgs, ConfigError, CorrectiveArgs, RerankArgs, SearchArgs
 from deployments.planning import plan_search
 from pipeline.corrective import Thresholds
 from pipeline.errors import InvalidInput
@@ -72,3 +74,10 @@ def test_a_wrong_option_is_one_clear_line(args: dict[str, object], message: str)
     with pytest.raises(ConfigError, match=message) as refused:
         AppArgs.model_validate(args)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wire", "options"), [(CorrectiveOptions, CorrectiveArgs), (RerankOptions, RerankArgs)]
+)
+def test_a_request_can_give_every_option(wire: type[BaseModel], options: type[BaseModel]) -> None:
+    assert list(wire.model_fields) == list(options.model_fields)

@@ -133,6 +133,29 @@ async def test_work_nobody_waits_for_is_dropped_before_it_runs(batcher: Batcher)
     assert (batcher.counters.pairs_dropped, batcher.queued_tokens) == (1, 0)
 
 
+async def test_clients_that_leave_in_flight_hold_up_nobody_and_leave_nothing_behind(
+    batcher: Batcher,
+) -> None:
+    asking = [
+        asyncio.create_task(batcher.score("t", f"q{n}", pairs(n % 12 + 1, n % 5 + 15), 30))
+        for n in range(200)
+    ]
+    await asyncio.sleep(0.01)
+    for task in asking[::2]:
+        task.cancel()
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    for number, answer in enumerate(answers):
+        if isinstance(answer, BaseException):
+            assert number % 2 == 0
+        else:
+            logits = [o.score.logit if o.score else None for o in answer]
+            short = number % 12 + 1
+            assert logits == [None if short == 7 else short, number % 5 + 15]
+    (last,) = await batcher.score("t", "last", pairs(3), 10)
+    assert last.score is not None
+    assert batcher.queued_tokens == 0
+
+
 async def test_the_oldest_pair_is_always_in_the_next_batch() -> None:
     loop = asyncio.get_running_loop()
     works = [
