@@ -87,12 +87,12 @@ async def send(request: Request, by_reference: bool) -> Any:
     """Send one call; one that nobody awaits any more is cancelled at its replica too."""
     seconds = left_s(request.deadline)
     args = (*request.args, seconds * 1e3) if request.tell_time else request.args
-    remote = getattr(request.handle.options(_by_reference=by_reference), request.method)
+    remote = request.handle.options(method_name=request.method, _by_reference=by_reference)
     response = remote.remote(*args)
     try:
         return await asyncio.wait_for(response, seconds + GRACE_S * request.tell_time)
     except (asyncio.TimeoutError, asyncio.CancelledError):
-        response.cancel()
+        response.cancel()  # type: ignore[no-untyped-call]
         raise
     except grpc.RpcError as error:
         if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and not by_reference:

@@ -21,6 +21,7 @@ from deployments.handles import Handle, call
 from deployments.index import open_index
 from deployments.inference.resolving import resolve_model
 from deployments.logs import join_serve_log
+from deployments.maintenance import Maintenance
 from deployments.stores.protocol import IndexedChunk
 from pipeline.documents import Chunk, CorpusKey, Document, PutResult, chunk_id
 from pipeline.errors import NotFound, OnepassError
@@ -62,6 +63,8 @@ class Indexer:
         self.recipe = json.dumps([chunking.model_dump(), described.get("model")])
         # Embedding of several requests overlaps; only their commits come one after another.
         self.writing = asyncio.Lock()
+        self.maintenance = Maintenance(self._optimise)
+        self.maintenance.start()
         self.untold: deque[tuple[Any, ...]] = deque(maxlen=MAX_UNTOLD)
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
@@ -80,14 +83,20 @@ class Indexer:
     async def delete(self, corpus: CorpusKey, document_ids: Sequence[str]) -> int:
         async with self.writing:
             deleted = await self.store.delete(corpus, document_ids)
+        self.maintenance.written(corpus)
         await self._tell_tracker("delete_documents", corpus, list(document_ids))
         return deleted
+
+    async def _optimise(self, corpus: CorpusKey) -> None:
+        # The engine would refuse one of two commits that touch the same rows.
+        async with self.writing:
+            await self.store.optimise(corpus)
 
     async def ping(self) -> bool:
         return True
 
     async def status(self) -> dict[str, Any]:
-        return {"pid": os.getpid(), "writing": self.writing.locked()}
+        return {"pid": os.getpid(), "maintenance_rounds": self.maintenance.rounds}
 
     def _digest(self, document: Document) -> str:
         return digest(self.recipe, json.dumps(asdict(document), sort_keys=True, default=str))
@@ -130,6 +139,7 @@ class Indexer:
             ]
             async with self.writing:
                 await self.store.upsert(corpus, rows)
+            self.maintenance.written(corpus)
         except OnepassError as error:
             logger.warning("%d documents were not stored: %s", len(group), error)
             failed = [PutResult(one.id, "failed", error=error.message) for one, _ in group]

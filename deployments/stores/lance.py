@@ -116,6 +116,10 @@ class LanceStore:
             corpus_of(name) for name in await self._table_names() if name.startswith(prefix)
         )
 
+    async def optimise(self, corpus: CorpusKey) -> None:
+        self._refuse_if_read_only()
+        await self._ask(corpus, lambda table: table.optimize())
+
     async def drop(self, corpus: CorpusKey) -> None:
         self._refuse_if_read_only()
         self._tables.pop(corpus, None)

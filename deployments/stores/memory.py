@@ -93,6 +93,9 @@ class MemoryStore:
     async def corpora(self, tenant: str) -> list[str]:
         return sorted(corpus.name for corpus in self._corpora if corpus.tenant == tenant)
 
+    async def optimise(self, corpus: CorpusKey) -> None:
+        self._rows(corpus)
+
     async def drop(self, corpus: CorpusKey) -> None:
         self._rows(corpus)
         del self._corpora[corpus]

@@ -78,5 +78,8 @@ class Store(Protocol):
     async def corpora(self, tenant: str) -> list[str]:
         """Return the names of a tenant's corpora, sorted."""
 
+    async def optimise(self, corpus: CorpusKey) -> None:
+        """Bring the indexes up to date and merge small files. Answers stay, and come faster."""
+
     async def drop(self, corpus: CorpusKey) -> None:
         """Delete the corpus with everything in it."""

@@ -6,6 +6,7 @@ import pytest
 
 from deployments.stores.protocol import CorpusSize, LegQuery, Store
 from pipeline.documents import CorpusKey
+from pipeline.errors import NotFound
 from pipeline.legs import DENSE
 from tests.contracts.passages import (
     DOCS,
@@ -239,3 +240,18 @@ async def test_a_dropped_corpus_is_not_found(store: Store) -> None:
 
 async def test_a_corpus_that_never_was_is_not_found(store: Store) -> None:
     await assert_not_found(store, CorpusKey("acme", "never"))
+
+
+async def test_optimising_changes_no_answer(store: Store) -> None:
+    for number in range(6):
+        await store.upsert(DOCS, [passage(f"d{number}", f"red word{number}", X)])
+    await store.delete(DOCS, ["d0"])
+    before = [hit.chunk for hit in await find_text(store, "red")]
+
+    await store.optimise(DOCS)
+
+    after = [hit.chunk for hit in await find_text(store, "red")]
+    assert after == before
+    assert len(after) == 5
+    with pytest.raises(NotFound):
+        await store.optimise(CorpusKey("acme", "nowhere"))

@@ -39,11 +39,8 @@ class ScriptedHandle:
         self.sent: list[tuple[bool, tuple[Any, ...]]] = []
         self.cancelled = 0
 
-    def options(self, *, _by_reference: bool) -> ScriptedHandle:
+    def options(self, *, method_name: str, _by_reference: bool) -> ScriptedHandle:
         self.by_reference = _by_reference
-        return self
-
-    def __getattr__(self, method: str) -> ScriptedHandle:
         return self
 
     def remote(self, *args: Any) -> Response:

@@ -122,6 +122,19 @@ def test_a_second_ingest_stores_only_what_changed(server: Server) -> None:
     assert server.onepass("ingest", "examples/corpus").stdout == "default: 40 unchanged\n"
 
 
+def test_the_index_is_brought_up_to_date_after_a_write(server: Server) -> None:
+    def rounds() -> int:
+        (indexer,) = server.status()["deployments"]["Indexer"]
+        done: int = indexer["maintenance_rounds"]
+        return done
+
+    before = rounds()
+    server.put("fresh", {"id": "b", "text": "A second tank holds seahorses."})
+    server.wait_until(lambda: rounds() > before, 30)
+    answer = server.search("Where are the seahorses?", corpus="fresh")
+    assert [hit["document_id"] for hit in answer["hits"]] == ["b"]
+
+
 def test_filters_act_before_the_limit(server: Server) -> None:
     documents = [
         {"id": str(n), "text": f"Note {n} about the meridian.", "metadata": {"year": 2000 + n}}
