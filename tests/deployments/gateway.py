@@ -1,0 +1,83 @@
+"""The routes over ASGI, with a gateway that records what reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import httpx
+
+from deployments.config import AuthArgs, LimitsArgs
+from deployments.ingress import create_api
+from deployments.ranking import RankedText, RerankAnswer
+from pipeline.documents import CorpusKey, Document, PutResult
+from pipeline.scoring import Tally
+from tracker.records import Outcome
+
+LIMITS = LimitsArgs(body_bytes=20_000, query_chars=100, documents=5, text_bytes=1000)
+
+
+class RecordingGateway:
+    """Answers everything, and keeps what it was asked; `error` is raised instead if set."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.error: Exception | None = None
+        self.ready = True
+
+    def note(self, *call: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.calls.append(call)
+
+    async def search(
+        self, tenant: str, request: Mapping[str, Any], remaining_ms: float
+    ) -> dict[str, Any]:
+        self.note("search", tenant, request, remaining_ms)
+        return {"retrieval_id": "r", "hits": [], "timings_ms": {"retrieve": 1.25, "total": 2.0}}
+
+    async def rerank(
+        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+    ) -> RerankAnswer:
+        self.note("rerank", query, list(documents))
+        ranked = [RankedText(i, 1 / (i + 2), None, False) for i in range(len(documents))]
+        return RerankAnswer("m", tuple(reversed(ranked)), (), Tally(passes=len(documents)))
+
+    async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
+        self.note("put", corpus, list(documents))
+        return [PutResult(d.id, "stored", 1) for d in documents]
+
+    async def delete(self, corpus: CorpusKey, document_id: str) -> int:
+        self.note("delete", corpus, document_id)
+        return 0
+
+    async def feedback(
+        self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
+    ) -> None:
+        self.note("feedback", retrieval_id, document_id, outcome)
+
+    async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]:
+        self.note("purge", before, dry_run)
+        return {"retrievals": 1, "hits": 2, "feedback": 0}
+
+    async def status(self) -> dict[str, Any]:
+        return {"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}
+
+    async def readiness(self) -> tuple[bool, list[str]]:
+        return self.ready, [] if self.ready else ["Scorer"]
+
+
+def serving(
+    gateway: RecordingGateway, *, auth: AuthArgs | None = None, host: str = "127.0.0.1"
+) -> httpx.AsyncClient:
+    app = create_api(gateway, LIMITS, auth or AuthArgs())
+    transport = httpx.ASGITransport(app, client=(host, 1234))
+    return httpx.AsyncClient(transport=transport, base_url="http://test")
+
+
+def error_of(response: httpx.Response) -> tuple[int, str, str | None]:
+    error = response.json()["error"]
+    assert error["request_id"] == response.headers["X-Request-Id"]
+    assert response.headers["Server-Timing"].endswith(tuple("0123456789"))
+    return response.status_code, error["type"], error["param"]
