@@ -28,7 +28,6 @@ from pipeline.errors import (
     OnepassError,
 )
 from pipeline.scoring import Score
-from tracker.ids import new_retrieval_id
 from tracker.records import RetrievalRecord
 
 logger = logging.getLogger(__name__)
@@ -84,13 +83,13 @@ class Composer:
             self.configured, self.config_error = True, None
 
     async def search(
-        self, tenant: str, request: Mapping[str, Any], remaining_ms: float
+        self, tenant: str, retrieval_id: str, request: Mapping[str, Any], remaining_ms: float
     ) -> dict[str, Any]:
         """Answer a search; `request` is what the ingress has validated and parsed."""
         deadline = time.monotonic() + remaining_ms / 1e3
         plan = plan_search(self.defaults, request, has_scorer=self.scorer is not None)
         asked = Asked(
-            retrieval_id=new_retrieval_id(),
+            retrieval_id=retrieval_id,
             corpus=CorpusKey(tenant, request["corpus"]),
             query=plan.query,
             retrieved_at=datetime.now(timezone.utc),

@@ -220,6 +220,8 @@ class AppArgs(Options):
 
 def with_user_config(args: AppArgs, user_config: Mapping[str, Any]) -> SearchArgs:
     """Return the search options with the Composer's `user_config` laid over them."""
+    if not isinstance(user_config, Mapping):
+        raise ConfigError("configuration: user_config must be an object of search options")
     options = merged(args.search.model_dump(), user_config)
     try:
         search = SearchArgs.model_validate(options)

@@ -14,6 +14,7 @@ from deployments.handles import Handle, broadcast, call
 from deployments.ranking import RerankAnswer
 from pipeline.documents import CorpusKey, Document, PutResult
 from pipeline.errors import OnepassError
+from tracker.ids import new_retrieval_id
 from tracker.records import Outcome, PurgeCounts
 
 logger = logging.getLogger(__name__)
@@ -62,10 +63,13 @@ class ServeGateway:
     async def search(
         self, tenant: str, request: Mapping[str, Any], remaining_ms: float
     ) -> dict[str, Any]:
+        # Made here, so that a call that has to be repeated is recorded once.
+        retrieval_id = new_retrieval_id()
         answer: dict[str, Any] = await call(
             self.parts["Composer"],
             "search",
             tenant,
+            retrieval_id,
             request,
             timeout_s=remaining_ms / 1e3,
             retry=True,

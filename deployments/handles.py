@@ -91,13 +91,21 @@ async def send(request: Request, by_reference: bool) -> Any:
     response = remote.remote(*args)
     try:
         return await asyncio.wait_for(response, seconds + GRACE_S * request.tell_time)
-    except (asyncio.TimeoutError, asyncio.CancelledError):
+    except (asyncio.TimeoutError, asyncio.CancelledError) as error:
         response.cancel()  # type: ignore[no-untyped-call]
+        if isinstance(error, asyncio.CancelledError) and not is_leaving():
+            raise Unavailable(f"{request} was cancelled at its replica") from None
         raise
     except grpc.RpcError as error:
         if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and not by_reference:
             raise AnswerTooLarge from None
         raise
+
+
+def is_leaving() -> bool:
+    """Whether it is this task that is being cancelled; before Python 3.11 none can tell."""
+    cancelling = getattr(asyncio.current_task(), "cancelling", None)
+    return cancelling is None or cancelling() > 0
 
 
 def known(error: Exception, name: str, method: str) -> OnepassError:

@@ -7,10 +7,10 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from pipeline.errors import NotFound, OnepassError
 from pipeline.stamps import digest
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # One commit and one embedding call hold at most this many chunks: memory stays bounded.
 CHUNKS_A_COMMIT = 256
@@ -65,6 +67,8 @@ class Indexer:
         self.writing = asyncio.Lock()
         self.maintenance = Maintenance(self._optimise)
         self.maintenance.start()
+        self.telling = asyncio.Lock()
+        self.commits: set[asyncio.Task[Any]] = set()
         self.untold: deque[tuple[Any, ...]] = deque(maxlen=MAX_UNTOLD)
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
@@ -76,16 +80,45 @@ class Indexer:
         cut = await asyncio.to_thread(lambda: [(d, self._cut(d)) for d in changed])
         for group in grouped(cut):
             results.update(await self._write(corpus, group, digests))
-        titles = [(d.id, d.title) for d in changed if results[d.id].status == "stored"]
-        await self._tell_tracker("record_documents", corpus, titles)
+        await self._tell_tracker()
         return [results[document.id] for document in documents]
 
     async def delete(self, corpus: CorpusKey, document_ids: Sequence[str]) -> int:
+        """Delete documents; return how many there were."""
+        deleted: int = await self._whole(self._remove(corpus, list(document_ids)))
+        await self._tell_tracker()
+        return deleted
+
+    async def _whole(self, commit: Coroutine[Any, Any, T]) -> T:
+        """Await a commit that goes on to its end even if the client leaves: what is committed
+        is also noted."""
+        task = asyncio.get_running_loop().create_task(commit)
+        self.commits.add(task)
+        task.add_done_callback(self.commits.discard)
+        return await asyncio.shield(task)
+
+    async def _store(
+        self, corpus: CorpusKey, rows: Sequence[IndexedChunk], titles: list[tuple[str, str | None]]
+    ) -> None:
+        async with self.writing:
+            await self.store.upsert(corpus, rows)
+        self._note("record_documents", corpus, titles)
+
+    async def _remove(self, corpus: CorpusKey, document_ids: list[str]) -> int:
         async with self.writing:
             deleted = await self.store.delete(corpus, document_ids)
-        self.maintenance.written(corpus)
-        await self._tell_tracker("delete_documents", corpus, list(document_ids))
+        self._note("delete_documents", corpus, document_ids)
         return deleted
+
+    def _note(self, method: str, corpus: CorpusKey, documents: list[Any]) -> None:
+        """Remember a commit for the index's maintenance and for the tracker."""
+        self.maintenance.written(corpus)
+        self.untold.append((method, corpus, documents, datetime.now(timezone.utc)))
+
+    def check_health(self) -> None:
+        """Serve replaces a replica for which this raises."""
+        if not self.maintenance.is_alive:
+            raise RuntimeError("the index's maintenance has ended")
 
     async def _optimise(self, corpus: CorpusKey) -> None:
         # The engine would refuse one of two commits that touch the same rows.
@@ -137,9 +170,8 @@ class Indexer:
                 IndexedChunk(chunk, vector, digests[chunk.document_id])
                 for chunk, vector in zip(chunks, vectors, strict=True)
             ]
-            async with self.writing:
-                await self.store.upsert(corpus, rows)
-            self.maintenance.written(corpus)
+            titles = [(document.id, document.title) for document, _ in group]
+            await self._whole(self._store(corpus, rows, titles))
         except OnepassError as error:
             logger.warning("%d documents were not stored: %s", len(group), error)
             failed = [PutResult(one.id, "failed", error=error.message) for one, _ in group]
@@ -161,21 +193,24 @@ class Indexer:
         )
         return list(vectors)
 
-    async def _tell_tracker(self, method: str, corpus: CorpusKey, what: list[Any]) -> None:
+    async def _tell_tracker(self) -> None:
         """Let the tracker know which documents exist, in the order of the writes.
 
-        Its failure does not undo a write; what it was not told, it is told with the next one.
+        Its failure does not undo a write; what it was not told, it is told after the next one.
         """
-        if what:
-            self.untold.append((method, corpus, what, datetime.now(timezone.utc)))
-        while self.untold:
-            told, *args = self.untold[0]
-            try:
-                await call(self.recorder, told, *args, timeout_s=TRACKER_TIMEOUT_S, retry=True)
-            except OnepassError as error:
-                logger.warning("the tracker was not told of documents: %s", error)
-                return
-            self.untold.popleft()
+        async with self.telling:
+            while self.untold:
+                entry = self.untold[0]
+                method, *args = entry
+                try:
+                    await call(
+                        self.recorder, method, *args, timeout_s=TRACKER_TIMEOUT_S, retry=True
+                    )
+                except OnepassError as error:
+                    logger.warning("the tracker was not told of documents: %s", error)
+                    return
+                if self.untold and self.untold[0] is entry:  # not forgotten meanwhile
+                    self.untold.popleft()
 
 
 def grouped(

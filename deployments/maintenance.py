@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from pipeline.documents import CorpusKey
-from pipeline.errors import OnepassError
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +30,10 @@ class Maintenance:
     _written: set[CorpusKey] = field(default_factory=set)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._task is not None and not self._task.done()
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -59,6 +62,6 @@ class Maintenance:
         for corpus in written:
             try:
                 await self.optimise(corpus)
-            except OnepassError as error:
-                logger.warning("corpus %s was not optimised: %s", corpus.name, error)
+            except Exception:  # whatever an engine raises; the next write brings the next try
+                logger.exception("corpus %s was not optimised", corpus.name)
         self.rounds += 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from deployments.budget import left_s
 from pipeline.errors import OnepassError
 from tracker.records import RetrievalRecord
 
@@ -53,12 +55,13 @@ class Outbox:
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
+        deadline = time.monotonic() + timeout_s
         try:
             while self._waiting:
-                await asyncio.wait_for(self._send_batch(), timeout_s)
-        except (OnepassError, asyncio.TimeoutError):
-            logger.warning("%d records were not sent before shutdown", len(self._waiting))
-            self.dropped += len(self._waiting)
+                await asyncio.wait_for(self._send_batch(), left_s(deadline))
+        except Exception as error:  # whatever it was, the shutdown goes on
+            logger.warning("%d records were not sent before shutdown: %s", len(self), error)
+            self.dropped += self._forget(len(self))
 
     async def _run(self) -> None:
         while True:

@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 GROUP_RECORDS = 1000
 GROUP_WAIT_S = 0.1
+# A lock is not yet a failure: the file's last owner may be on its way out.
+LOCK_WAIT_S = 60.0
 LOCK_RETRY_S = 1.0
 OPEN_RETRY_S = 30.0
 CLOSE_WAIT_S = 2.0
@@ -83,20 +85,18 @@ class Recorder:
         Its last owner may hold it for a moment; whatever else is wrong takes a person.
         """
         loop = asyncio.get_running_loop()
+        give_up = time.monotonic() + LOCK_WAIT_S
         while self.store is None:
             try:
                 self.store = await loop.run_in_executor(self.writer, open_tracker, self)
             except Exception as error:  # a process boundary: the file system and DuckDB
                 logger.error("the tracker's file does not open: %s", error)
                 self.last_error = str(error)
-                await self._tried_in_vain(isinstance(error, Locked))
+                locked = isinstance(error, Locked)
+                if not locked or time.monotonic() > give_up:
+                    self.tried.set()  # calls fail from now on, instead of waiting
+                await asyncio.sleep(LOCK_RETRY_S if locked else OPEN_RETRY_S)
         self.tried.set()
-
-    async def _tried_in_vain(self, locked: bool) -> None:
-        """Wait before the next try; a lock is not yet a failure that others need to know."""
-        if not locked:
-            self.tried.set()
-        await asyncio.sleep(LOCK_RETRY_S if locked else OPEN_RETRY_S)
 
     async def _write(self, work: Callable[[TrackerStore], T]) -> T:
         return await self._run(self.writer, work)
@@ -120,7 +120,11 @@ class Recorder:
         waiting = Waiting(records, asyncio.get_running_loop().create_future())
         self.waiting.append(waiting)
         self.wake.set()
-        return await waiting.done
+        try:
+            return await waiting.done
+        finally:
+            if waiting in self.waiting:
+                self.waiting.remove(waiting)
 
     async def _commit_groups(self) -> None:
         """Commit what waits as one transaction, at most every GROUP_WAIT_S unless it is full."""
@@ -239,6 +243,8 @@ class Recorder:
         }
 
     async def _contents(self) -> dict[str, Any]:
+        if self.store is None:
+            return {"error": self.last_error or "the file is being opened", "retention": None}
         try:
             opened = await self._read(lambda store: store.opened)
             counts = await self._read(TrackerStore.counts)
@@ -263,8 +269,19 @@ class Recorder:
         self.tried.set()
         while self.waiting:
             await self._commit(self._take_group())
-        if self.store is not None:
+        await self._close_store()
+
+    async def _close_store(self) -> None:
+        """Let go of the file, which DuckDB refuses while a read is under way."""
+        if self.store is None:
+            return
+        end_reads = partial(self.readers.shutdown, wait=True, cancel_futures=True)
+        reads = asyncio.get_running_loop().run_in_executor(None, end_reads)
+        await asyncio.wait({reads}, timeout=CLOSE_WAIT_S)
+        try:
             await self._write(TrackerStore.close)
+        except Unavailable as error:
+            logger.warning("the tracker's file is let go when this process ends: %s", error)
 
 
 def open_tracker(recorder: Recorder) -> TrackerStore:

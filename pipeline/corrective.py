@@ -160,7 +160,9 @@ def grade_hits(stamped: Stamped, thresholds: Thresholds) -> Stamped:
 
 def grade_hit(hit: Hit, thresholds: Thresholds) -> Hit:
     """Grade by the very number that is shown; an unscored hit gets no grade."""
-    return hit if hit.stamp is None else hit.marked(GRADE, thresholds.grade(hit.stamp.relevance))
+    if hit.stamp is None:
+        return hit.without(GRADE)
+    return hit.marked(GRADE, thresholds.grade(hit.stamp.relevance))
 
 
 def action(hits: Sequence[Hit]) -> str | None:

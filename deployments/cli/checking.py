@@ -37,5 +37,5 @@ def is_ours(application: Any) -> bool:
 def check_application(application: dict[str, Any]) -> None:
     args = AppArgs.model_validate(application.get("args") or {})
     for deployment in application.get("deployments") or []:
-        if deployment.get("name") == "Composer":
+        if isinstance(deployment, dict) and deployment.get("name") == "Composer":
             with_user_config(args, deployment.get("user_config") or {})

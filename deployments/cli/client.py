@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import httpx
 
 # An ingest of long documents embeds for minutes on a small machine.
 TIMEOUT_S = 600.0
+# How often a request is sent again that the server was too busy for.
+OVERLOAD_TRIES = 30
 
 
 class ClientError(Exception):
@@ -22,7 +25,7 @@ class ClientError(Exception):
     @property
     def is_refusal(self) -> bool:
         """Whether the fault lies in what was sent."""
-        return self.status is not None and 400 <= self.status < 500
+        return self.status in (400, 413, 422)
 
 
 class Client:
@@ -30,7 +33,11 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self.url, timeout=httpx.Timeout(TIMEOUT_S, connect=5.0))
+        timeout = httpx.Timeout(TIMEOUT_S, connect=5.0)
+        try:
+            self._http = httpx.Client(base_url=self.url, timeout=timeout)
+        except httpx.InvalidURL as error:
+            raise ClientError(f"{self.url} is no URL: {error}") from None
 
     def __enter__(self) -> Client:
         return self
@@ -53,20 +60,30 @@ class Client:
         return self._send("POST", "/v1/admin/purge", {"before": before, "dry_run": dry_run})
 
     def _send(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            # ASCII escapes carry any string, a lone surrogate too: the server says what it is.
-            response = self._http.request(
-                method,
-                path,
-                content=json.dumps(body),
-                headers={"Content-Type": "application/json"},
-            )
-        except httpx.HTTPError as error:
-            raise ClientError(f"no answer from {self.url}: {error}") from None
+        # ASCII escapes carry any string, a lone surrogate too: the server says what it is.
+        content = json.dumps(body)
+        for _ in range(OVERLOAD_TRIES):
+            response = self._request(method, path, content)
+            if response.status_code != httpx.codes.TOO_MANY_REQUESTS:
+                break
+            time.sleep(retry_after_s(response))
         if response.is_error:
             raise ClientError(in_one_line(response), response.status_code)
         answer: dict[str, Any] = response.json()
         return answer
+
+    def _request(self, method: str, path: str, content: str) -> httpx.Response:
+        headers = {"Content-Type": "application/json"}
+        try:
+            return self._http.request(method, path, content=content, headers=headers)
+        except httpx.HTTPError as error:
+            raise ClientError(f"no answer from {self.url}: {error}") from None
+
+
+def retry_after_s(response: httpx.Response) -> float:
+    """How long an overloaded server asks to be left alone, a second if it does not say."""
+    asked = response.headers.get("Retry-After", "")
+    return float(asked) if asked.isdigit() else 1.0
 
 
 def in_one_line(response: httpx.Response) -> str:

@@ -69,7 +69,7 @@ def read_lines(name: str, file: Path, text: str) -> Iterator[dict[str, Any] | Un
             continue
         try:
             document = json.loads(line, parse_constant=refuse_constant)
-        except ValueError:
+        except (ValueError, RecursionError):
             yield UnreadableFile(f"{file}, line {number}: not JSON")
             continue
         if not isinstance(document, dict):

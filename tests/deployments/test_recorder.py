@@ -101,6 +101,7 @@ async def test_shutdown_flushes_what_waits(tmp_path: Path) -> None:
     await first.close()
     assert await waiting == []
     second = Recorder(args)
+    assert await second.ping()
     assert (await second.status())["retrievals"] == 1
     await second.close()
 

@@ -168,3 +168,14 @@ async def test_several_corrections_end_where_the_legs_are_exhausted() -> None:
         plan = CorrectionPlan(max_corrections=3)
         await corrected([hit("a")], CountingScorer({"a": LOW}), deeper, plan, top_k=1)
         assert deeper.depths == asked
+
+
+async def test_a_grade_does_not_outlive_the_stamp_it_was_given_for() -> None:
+    scorer = CountingScorer({"a": LOW})
+    (graded,) = (await corrected([hit("a")], scorer, None)).graded
+    scorer.model, scorer.logits = "fake@2", {"b": MIDDLE}
+    result = await corrected([graded, hit("b")], scorer, None)
+    assert [(h.id, h.grade.value if h.grade else None) for h in result.hits] == [
+        ("b", "ambiguous"),
+        ("a", None),
+    ]
