@@ -16,6 +16,7 @@ from deployments.inference.graphs import ModelGraph, open_graph
 from deployments.inference.sessions import Device
 from deployments.inference.settings import ModelSettings, read_settings
 from deployments.inference.tokens import EncodedPair
+from deployments.inference.truncation import AS_CONFIGURED, Truncation
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +76,11 @@ class CrossEncoder:
     def max_tokens(self) -> int:
         return self.settings.max_tokens
 
-    def encode(self, query: str, texts: Sequence[str]) -> list[EncodedPair]:
+    def encode(
+        self, query: str, texts: Sequence[str], truncation: Truncation = AS_CONFIGURED
+    ) -> list[EncodedPair]:
         """Encode each (query, text) pair, in order."""
-        return self.graph.tokenizer.encode_pairs(query, texts)
+        return self.graph.tokenizer.encode_pairs(query, texts, truncation)
 
     def logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
         """Return the logits (n,) of one forward pass over the whole batch, in order.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.inference.errors import ModelError
-from deployments.inference.sessions import CPU, INPUT_TYPES, Device, Session, open_session
+from deployments.inference.sessions import INPUT_TYPES, Device, Session
 from deployments.inference.settings import (
     PRECISIONS,
     TOKENIZER_FILE,
     ModelSettings,
     digest_file,
     digest_weights,
-    find_weights,
     fingerprint,
     missing_files,
 )
 from deployments.inference.tokens import EncodedPair, PairTokenizer
-
-logger = logging.getLogger(__name__)
+from deployments.inference.weights import open_weights
 
 FED_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -69,25 +66,6 @@ def open_graph(
         precision=used,
         fingerprint=fingerprint(settings, digest_weights(weights), digest_file(tokenizer), used),
     )
-
-
-def open_weights(folder: Path, device: Device, precision: str) -> tuple[str, Path, Session]:
-    """Return the precision in use, its file, and the session."""
-    half, full = find_weights(folder, "fp16"), find_weights(folder, "fp32")
-    if precision == "auto" and half is not None and device.provider != "cpu":
-        session = open_session(half, device)
-        if session.provider != CPU:
-            return "fp16", half, session
-    if precision == "fp16":
-        if half is None:
-            raise ModelError(f"{folder} has no fp16 weights: pull the model with fp16")
-        return "fp16", half, open_session(half, device)
-    if full is None:
-        raise ModelError(f"{folder} has no fp32 weights")
-    session = open_session(full, device)
-    if session.provider != CPU:
-        logger.info("%s runs in fp32 on the GPU: pull it with fp16 to halve the cost", folder.name)
-    return "fp32", full, session
 
 
 def check_inputs(session: Session, weights: Path) -> None:

@@ -17,6 +17,12 @@ logger = logging.getLogger(__name__)
 KINDS = ("cross_encoder", "dense")
 ACTIVATIONS = ("sigmoid", "identity")
 POOLINGS = ("cls", "mean")
+CHOICES = {
+    "kind": KINDS,
+    "activation": ACTIVATIONS,
+    "pooling": POOLINGS,
+    "truncation_side": ("right", "left"),
+}
 PRECISIONS = ("fp32", "fp16")
 
 SETTINGS_FILE = "onepass.json"
@@ -38,13 +44,17 @@ OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta"})
 class ModelSettings:
     """How a model is run. Nothing here is ever guessed from the values a model gives.
 
-    `activation` turns a cross-encoder's logit into relevance. `pooling`, `normalise`,
-    `dimension` and the prefixes are a dense encoder's.
+    `activation` turns a cross-encoder's logit into relevance. `truncation_side` is the end that
+    long texts lose; `max_query_tokens` and `max_document_tokens` cut sooner than the window
+    does. `pooling`, `normalise`, `dimension` and the prefixes are a dense encoder's.
     """
 
     name: str
     kind: str
     max_tokens: int = DEFAULT_MAX_TOKENS
+    truncation_side: str = "right"
+    max_query_tokens: int | None = None
+    max_document_tokens: int | None = None
     activation: str = "sigmoid"
     pooling: str = "mean"
     normalise: bool = True
@@ -53,7 +63,7 @@ class ModelSettings:
     dimension: int | None = None
 
     def __post_init__(self) -> None:
-        for field, known in (("kind", KINDS), ("activation", ACTIVATIONS), ("pooling", POOLINGS)):
+        for field, known in CHOICES.items():
             value = getattr(self, field)
             if value not in known:
                 message = f"{field} of {self.name} must be one of {', '.join(known)}, not {value!r}"

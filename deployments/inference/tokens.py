@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from deployments.inference.errors import ModelError
+from deployments.inference.truncation import AS_CONFIGURED, Truncation
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +92,9 @@ class PairTokenizer:
         self.pair_frame = find_frame(self.tokenizer, path, ("a", "b"))
         self.text_frame = find_frame(self.tokenizer, path, ("a",))
 
-    def encode_pairs(self, query: str, documents: Sequence[str]) -> list[EncodedPair]:
+    def encode_pairs(
+        self, query: str, documents: Sequence[str], truncation: Truncation = AS_CONFIGURED
+    ) -> list[EncodedPair]:
         """Encode one query with each document, in order. The query is encoded once."""
         (query_ids, query_cut), *_ = self.encode_bare([query])
         cap = self.max_tokens // 2
