@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,14 +137,20 @@ def test_models_are_named_after_their_folder_or_hub_repository() -> None:
 
 def test_a_fingerprint_changes_with_everything_a_score_depends_on() -> None:
     settings = ModelSettings(name="tiny", kind="cross_encoder")
+    changed: list[dict[str, Any]] = [
+        {"max_tokens": 256},
+        {"truncation_side": "left"},
+        {"max_query_tokens": 8},
+        {"max_document_tokens": 8},
+        {"activation": "identity"},
+    ]
     prints = {
         fingerprint(settings, "w", "t", "fp32"),
         fingerprint(settings, "x", "t", "fp32"),
         fingerprint(settings, "w", "x", "fp32"),
         fingerprint(settings, "w", "t", "fp16"),
-        fingerprint(ModelSettings("tiny", "cross_encoder", 256), "w", "t", "fp32"),
-        fingerprint(ModelSettings("tiny", "cross_encoder", 512, "identity"), "w", "t", "fp32"),
+        *(fingerprint(replace(settings, **one), "w", "t", "fp32") for one in changed),
     }
-    assert len(prints) == 6
+    assert len(prints) == 4 + len(changed)
     assert fingerprint(settings, "w", "t", "fp32") in prints
     assert all(len(p) == len("tiny@") + 12 and p.startswith("tiny@") for p in prints)
