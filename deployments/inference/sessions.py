@@ -88,18 +88,19 @@ class Session:
         return preferred if preferred in self.outputs else self.outputs[0]
 
 
-def open_session(path: Path, device: Device) -> Session:
-    """Load a graph on a device.
+def open_session(graph: Path | bytes, device: Device, name: str = "") -> Session:
+    """Load a graph, a file or its bytes, on a device. Messages call it `name`, else by its path.
 
-    ModelError if the file cannot be loaded, or if `cuda` was asked for and is not what ONNX
-    Runtime then uses, unless `allow_cpu_fallback`: left to itself it would fall back silently.
+    ModelError if it cannot be loaded, or if `cuda` was asked for and is not what ONNX Runtime
+    then uses, unless `allow_cpu_fallback`: left to itself it would fall back silently.
     """
     warn_of_two_runtimes()
     wanted = wanted_providers(device)
-    runtime = load_graph(path, wanted, device.threads)
+    name = name or (str(graph) if isinstance(graph, Path) else "the graph")
+    runtime = load_graph(graph, name, wanted, device.threads)
     used = runtime.get_providers()[0]
     if CUDA in wanted and used != CUDA:
-        report_fallback(path, used, allowed=device.allow_cpu_fallback or device.provider == "auto")
+        report_fallback(name, used, allowed=device.allow_cpu_fallback or device.provider == "auto")
     return Session(
         provider=used,
         inputs={entry.name: entry.type for entry in runtime.get_inputs()},
@@ -133,15 +134,16 @@ def wanted_providers(device: Device) -> list[str]:
     return [CPU]
 
 
-def load_graph(path: Path, wanted: Sequence[str], threads: int) -> Any:
+def load_graph(graph: Path | bytes, name: str, wanted: Sequence[str], threads: int) -> Any:
     available = set(onnxruntime.get_available_providers())
     providers = [name for name in wanted if name in available]
     if CUDA in providers and hasattr(onnxruntime, "preload_dlls"):
         onnxruntime.preload_dlls()  # finds CUDA libraries that came as Python packages
+    source = str(graph) if isinstance(graph, Path) else graph
     try:
-        return onnxruntime.InferenceSession(str(path), session_options(threads), providers)
+        return onnxruntime.InferenceSession(source, session_options(threads), providers)
     except OPEN_ERRORS as error:
-        raise ModelError(f"cannot load {path}: {error}") from error
+        raise ModelError(f"cannot load {name}: {error}") from error
 
 
 def session_options(threads: int) -> Any:
@@ -155,15 +157,15 @@ def session_options(threads: int) -> Any:
     return options
 
 
-def report_fallback(path: Path, used: str, *, allowed: bool) -> None:
+def report_fallback(name: str, used: str, *, allowed: bool) -> None:
     """Say loudly what nobody notices otherwise: a GPU was expected, and the CPU does the work."""
     if not allowed:
         raise ModelError(
-            f"provider cuda was asked for, but ONNX Runtime runs {path.name} on {used}: install "
+            f"provider cuda was asked for, but ONNX Runtime runs {name} on {used}: install "
             "onnxruntime-gpu with CUDA and cuDNN, set provider: auto or cpu, "
             "or allow_cpu_fallback: true"
         )
-    logger.warning("CUDA does not work here: %s runs on %s", path.name, used)
+    logger.warning("CUDA does not work here: %s runs on %s", name, used)
 
 
 def has_driver() -> bool:
