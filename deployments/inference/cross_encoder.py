@@ -109,16 +109,20 @@ class CrossEncoder:
             return sigmoid(value)
         return value if 0.0 <= value <= 1.0 else None
 
-    def warm_up(self) -> None:
-        """Score real pairs, one of them padded. ModelError if any logit is not finite.
+    def warm_up(self, max_batch_tokens: int = 512) -> None:
+        """Score pairs in every shape that batches of so many padded tokens will run in.
 
-        Warns if a pair's logit changes with the company it keeps, as it does in dynamically
-        quantised graphs: stamps and caches then hold scores that a second run would not give.
+        ModelError if any logit is not finite. Warns if a pair's logit changes with the company
+        it keeps, as it does in dynamically quantised graphs: stamps and caches then hold scores
+        that a second run would not give.
         """
+        fill = Truncation("right", self.max_tokens, self.max_tokens)
+        (whole,) = self.encode(WARM_UP_QUERY, [WARM_UP_TEXTS[0] * self.max_tokens], fill)
+        for rows, length in self.graph.session.shapes(self.max_tokens, max_batch_tokens):
+            padded = [beginning(whole, length // 2)] * (rows - 1)
+            self.finite_logits([beginning(whole, length), *padded])
         pairs = self.encode(WARM_UP_QUERY, WARM_UP_TEXTS)
-        together = self.logits(pairs)
-        if not np.isfinite(together).all():
-            raise ModelError(f"{self.settings.name} gives logits that are not finite")
+        together = self.finite_logits(pairs)
         alone = np.concatenate([self.logits([pair]) for pair in pairs])
         difference = float(np.abs(together - alone).max())
         if difference > BATCH_TOLERANCE:
@@ -127,6 +131,18 @@ class CrossEncoder:
                 self.settings.name,
                 difference,
             )
+
+    def finite_logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
+        """Return the logits of a batch. ModelError if any is not a finite number."""
+        logits = self.logits(batch)
+        if not np.isfinite(logits).all():
+            shape = (len(batch), max(pair.length for pair in batch))
+            raise ModelError(f"{self.settings.name} gives logits that are not finite for {shape}")
+        return logits
+
+
+def beginning(pair: EncodedPair, length: int) -> EncodedPair:
+    return EncodedPair(pair.ids[:length], pair.type_ids[:length], truncated=True)
 
 
 def sigmoid(value: float) -> float:

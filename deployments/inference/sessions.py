@@ -17,12 +17,14 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
+from deployments.inference.backends import BACKENDS, CUDA, Backend
+from deployments.inference.backends import CPU as CPU
+from deployments.inference.cpus import usable_cpus
 from deployments.inference.errors import ModelError
+from deployments.inference.shapes import Shape
 
 logger = logging.getLogger(__name__)
 
-CPU = "CPUExecutionProvider"
-CUDA = "CUDAExecutionProvider"
 PROVIDERS = ("auto", "cuda", "cpu")
 
 INPUT_TYPES: Mapping[str, type[np.integer[Any]]] = {
@@ -63,16 +65,31 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A loaded graph. `provider` is what ONNX Runtime really uses, not what was asked for.
+    """A loaded graph on the backend that ONNX Runtime really uses, whatever was asked for.
 
     `inputs` are the declared names with their types, `outputs` the declared names.
     Any number of threads may call `run` at once.
     """
 
-    provider: str
+    backend: Backend
     inputs: Mapping[str, str]
     outputs: tuple[str, ...]
     runtime: Any
+
+    @property
+    def provider(self) -> str:
+        return self.backend.provider
+
+    def fit(self, rows: int, length: int, max_tokens: int) -> Shape:
+        """Return the padded (rows, tokens) for a batch of rows of at most `length` tokens."""
+        return self.backend.fit(rows, length, max_tokens)
+
+    def shapes(self, max_tokens: int, max_batch_tokens: int) -> list[Shape]:
+        """Return the (rows, tokens) to run once, so that no later batch is the first of its kind.
+
+        `max_tokens` is the model's window, `max_batch_tokens` the most padded tokens of a batch.
+        """
+        return self.backend.shapes(max_tokens, max_batch_tokens)
 
     def run(self, feeds: Mapping[str, NDArray[np.int64]], output: str) -> NDArray[np.float32]:
         """Return one output of one forward pass, fed with the declared inputs and no others."""
@@ -80,8 +97,7 @@ class Session:
             name: feeds[name].astype(INPUT_TYPES[kind], copy=False)
             for name, kind in self.inputs.items()
         }
-        result: NDArray[np.float32] = self.runtime.run([output], declared)[0]
-        return result
+        return self.backend.run(self.runtime, declared, output)
 
     def pick_output(self, preferred: str) -> str:
         """Return the preferred output if the graph has it, else its first."""
@@ -101,8 +117,9 @@ def open_session(graph: Path | bytes, device: Device, name: str = "") -> Session
     used = runtime.get_providers()[0]
     if CUDA in wanted and used != CUDA:
         report_fallback(name, used, allowed=device.allow_cpu_fallback or device.provider == "auto")
+    runtime.disable_fallback()  # in the middle of work it would go over to the CPU, and not tell
     return Session(
-        provider=used,
+        backend=BACKENDS[used],
         inputs={entry.name: entry.type for entry in runtime.get_inputs()},
         outputs=tuple(entry.name for entry in runtime.get_outputs()),
         runtime=runtime,
@@ -113,18 +130,11 @@ def threads_for(threads: int | Literal["auto"], num_cpus: float) -> int:
     """Return how many threads a replica uses: those it is told to, or as many as suit it.
 
     `auto` is the smaller of `num_cpus`, what the replica was given, and the CPUs that its process
-    may run on: never the host's cores.
+    may use: never the host's cores.
     """
     if threads != "auto":
         return threads
     return max(1, min(usable_cpus(), math.ceil(num_cpus)))
-
-
-def usable_cpus() -> int:
-    """Count the CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def wanted_providers(device: Device) -> list[str]:
@@ -136,10 +146,11 @@ def wanted_providers(device: Device) -> list[str]:
 
 def load_graph(graph: Path | bytes, name: str, wanted: Sequence[str], threads: int) -> Any:
     available = set(onnxruntime.get_available_providers())
-    providers = [name for name in wanted if name in available]
-    if CUDA in providers and hasattr(onnxruntime, "preload_dlls"):
+    backends = [BACKENDS[provider] for provider in wanted if provider in available]
+    if BACKENDS[CUDA] in backends and hasattr(onnxruntime, "preload_dlls"):
         onnxruntime.preload_dlls()  # finds CUDA libraries that came as Python packages
     source = str(graph) if isinstance(graph, Path) else graph
+    providers = [(backend.provider, dict(backend.options)) for backend in backends]
     try:
         return onnxruntime.InferenceSession(source, session_options(threads), providers)
     except OPEN_ERRORS as error:
@@ -154,6 +165,9 @@ def session_options(threads: int) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Patterns are kept for every input shape ever seen, and shapes vary without end here.
     options.enable_mem_pattern = False
+    # Without the arena every tensor goes through malloc, whose own arenas, one a thread, then
+    # come to hold twice the memory.
+    options.enable_cpu_mem_arena = True
     return options
 
 

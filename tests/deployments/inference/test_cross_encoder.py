@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
 from onnx import helper
 
 from deployments.inference.cross_encoder import CrossEncoder
@@ -20,6 +23,35 @@ from deployments.inference.sessions import Device
 
 QUERY = "people in the old city"
 TEXTS = ["berlin", "the new museum", "", "river " * 20, "of old", "unseen words"]
+
+
+class CountingRuns:
+    """An ONNX Runtime session that notes the shapes it is run with."""
+
+    def __init__(self, runtime: Any) -> None:
+        self.runtime = runtime
+        self.shapes: list[tuple[int, ...]] = []
+
+    def run(self, outputs: list[str], feeds: Mapping[str, NDArray[np.int64]]) -> Any:
+        self.shapes.append(feeds["input_ids"].shape)
+        return self.runtime.run(outputs, feeds)
+
+
+def overflow_where_padded(model: onnx.ModelProto) -> None:
+    """Add to each logit what becomes infinite once a row has 18 tokens of padding."""
+    make, graph = helper.make_node, model.graph
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(-2e37, np.float32), "lowest"))
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(1, np.float32), "one"))
+    graph.node[-1].output[0] = "own"
+    graph.node.extend(
+        [
+            make("Sub", ["one", "mask"], ["padding"]),
+            make("Mul", ["padding", "lowest"], ["bias"]),
+            make("ReduceSum", ["bias", "axis1"], ["overflow"], keepdims=1),
+            make("Sub", ["overflow", "overflow"], ["nothing"]),
+            make("Add", ["own", "nothing"], ["logits"]),
+        ]
+    )
 
 
 def load(folder: Path, **options: object) -> CrossEncoder:
@@ -150,6 +182,27 @@ def test_warming_up_refuses_a_model_that_gives_nan(make_model: Callable[..., Pat
     onnx.save(model, folder / "model.onnx")
     with pytest.raises(ModelError, match="not finite"):
         load(folder).warm_up()
+
+
+def test_warming_up_runs_every_shape_that_batches_will_have(
+    make_model: Callable[..., Path],
+) -> None:
+    model = load(make_model(settings={}))
+    counting = CountingRuns(model.graph.session.runtime)
+    session = dataclasses.replace(model.graph.session, runtime=counting)
+    CrossEncoder(dataclasses.replace(model.graph, session=session)).warm_up(128)
+    assert counting.shapes[:3] == [(2, 64), (4, 32), (8, 16)]
+
+
+def test_warming_up_refuses_nan_that_only_long_padded_batches_have(
+    make_model: Callable[..., Path],
+) -> None:
+    folder = make_model(settings={})
+    model = onnx.load(folder / "model.onnx")
+    overflow_where_padded(model)
+    onnx.save(model, folder / "model.onnx")
+    with pytest.raises(ModelError, match=r"not finite for \(2, 64\)"):
+        load(folder).warm_up(128)
 
 
 def test_warming_up_warns_of_scores_that_depend_on_their_batch(
