@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
+import asyncio
 import os
 from collections.abc import Sequence
 from typing import Any
 
+from ray.serve.metrics import Gauge
+
 from deployments.config import ScorerArgs
 from deployments.inference.batching import Batcher
+from deployments.inference.canary import Canary
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.resolving import resolve_model
 from deployments.inference.score_cache import ScoreCache
 from deployments.inference.sessions import CPU, Device, threads_for
+from deployments.inference.truncation import Truncation
 from deployments.inference.work import PairOutcome
 from deployments.logs import join_serve_log
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
+
+# Far beyond the longest honest batch: one pair of the whole window takes less than a second.
+STUCK_S = 10.0
+REPORT_INTERVAL_S = 1.0
 
 
 class Scorer:
@@ -23,25 +31,25 @@ class Scorer:
 
     def __init__(self, args: ScorerArgs) -> None:
         join_serve_log()
-        workers = threads_for(args.threads, args.num_cpus)
         self.encoder = load_encoder(args)
-        # One session with one thread a call, shared by one calling thread per core, is the
-        # fastest layout on CPU; a GPU runs one batch at a time.
-        on_cpu = self.encoder.provider == CPU
-        self.batcher = Batcher(
-            self.encoder,
-            ScoreCache(args.cache_bytes),
-            workers=workers if on_cpu else 1,
-            max_batch_tokens=args.max_batch_tokens,
-            max_queued_tokens=args.max_queued_tokens,
-        )
+        self.canary = Canary.of(self.encoder)
+        self.batcher = make_batcher(args, self.encoder)
         self.batcher.start()
+        self.queued = Gauge(
+            "onepass_scorer_queued_tokens", "Tokens of the pairs that wait for a replica or run"
+        )
+        self.reporting = asyncio.create_task(self._report())
 
     async def score(
-        self, tenant: str, query: str, pairs: Sequence[Pair], timeout_ms: float
+        self,
+        tenant: str,
+        query: str,
+        pairs: Sequence[Pair],
+        truncation: Truncation,
+        timeout_ms: float,
     ) -> ScoreAnswer:
         """Score pairs; what is not done in `timeout_ms` has a reason instead."""
-        outcomes = await self.batcher.score(tenant, query, pairs, timeout_ms / 1e3)
+        outcomes = await self.batcher.score(tenant, query, pairs, timeout_ms / 1e3, truncation)
         scores = tuple(self._pair_score(outcome) for outcome in outcomes)
         return ScoreAnswer(self.encoder.fingerprint, scores, tally_of(outcomes))
 
@@ -52,26 +60,41 @@ class Scorer:
         relevance = self.encoder.relevance(score.logit)
         if relevance is None:
             return PairScore(None, None, reason="the model's score lies outside [0, 1]")
-        return PairScore(score.logit, relevance, score.truncated)
+        return PairScore(
+            score.logit, relevance, truncated=score.truncated, tokens=score.tokens
+        )
 
-    def check_health(self) -> None:
-        """Serve replaces a replica for which this raises."""
-        if not self.batcher.is_alive:
+    async def check_health(self) -> None:
+        """Serve replaces a replica for which this raises, or does not return, a few times."""
+        workers = self.batcher.workers
+        if not workers.is_alive:
             raise RuntimeError("a worker of the scorer has ended")
+        if workers.running_s > STUCK_S:
+            raise RuntimeError(f"a batch has been running for {workers.running_s:.0f} s")
+        await asyncio.wait_for(self.canary.check(workers), STUCK_S)
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """What a custom autoscaling policy of Serve's is given for this replica."""
+        return {"queued_tokens": float(self.batcher.queued_tokens)}
+
+    async def _report(self) -> None:
+        while True:
+            self.queued.set(self.batcher.queued_tokens)
+            await asyncio.sleep(REPORT_INTERVAL_S)
 
     async def ping(self) -> str:
         return self.encoder.fingerprint
 
     async def status(self) -> dict[str, Any]:
-        counters = self.batcher.counters
         return {
             "pid": os.getpid(),
             "model": self.encoder.fingerprint,
             "provider": self.encoder.provider,
-            "workers": self.batcher.workers,
+            "threads": self.batcher.threads,
             "queued_tokens": self.batcher.queued_tokens,
+            "pairs_in_flight": self.batcher.pairs_in_flight,
             "cached_pairs": len(self.batcher.cache),
-            "counters": dataclasses.asdict(counters),
+            "counters": self.batcher.totals,
         }
 
 
@@ -84,6 +107,21 @@ def load_encoder(args: ScorerArgs) -> CrossEncoder:
     )
     encoder.warm_up()
     return encoder
+
+
+def make_batcher(args: ScorerArgs, encoder: CrossEncoder) -> Batcher:
+    threads = threads_for(args.threads, args.num_cpus)
+    # One session with one thread a call, shared by one calling thread per core, is the fastest
+    # layout on CPU. A GPU runs one batch at a time, and the cores tokenise for it.
+    on_cpu = encoder.provider == CPU
+    return Batcher(
+        encoder,
+        ScoreCache(args.cache_bytes),
+        threads=threads if on_cpu else 1,
+        tokenizers=1 if on_cpu else threads,
+        max_batch_tokens=args.max_batch_tokens,
+        max_queued_tokens=args.max_queued_tokens,
+    )
 
 
 def tally_of(outcomes: Sequence[PairOutcome]) -> Tally:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import NamedTuple
 
-# Two dictionary slots, the key tuple's digest and tenant strings, and the score object, rounded
-# up; tenants repeat and are shared between entries.
-ENTRY_BYTES = 400
+from deployments.inference.truncation import Truncation
+
+# A dictionary slot and its link, the key with its digest, and the score: measured, rounded up.
+ENTRY_BYTES = 512
+
+
+class Key(NamedTuple):
+    """What a score is kept under: nobody meets another tenant's, nor one of a shorter text."""
+
+    tenant: str
+    truncation: Truncation
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,25 +30,25 @@ class RawScore:
 
 
 class ScoreCache:
-    """Maps (tenant, pair digest) to a score of the one model served; 0 bytes switch it off."""
+    """Maps a pair's key to its score by the one model served; 0 bytes switch it off."""
 
     def __init__(self, max_bytes: int) -> None:
         self.capacity = max_bytes // ENTRY_BYTES
-        self._scores: OrderedDict[tuple[str, str], RawScore] = OrderedDict()
+        self._scores: OrderedDict[Key, RawScore] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._scores)
 
-    def get(self, tenant: str, pair: str) -> RawScore | None:
-        score = self._scores.get((tenant, pair))
+    def get(self, key: Key) -> RawScore | None:
+        score = self._scores.get(key)
         if score is not None:
-            self._scores.move_to_end((tenant, pair))
+            self._scores.move_to_end(key)
         return score
 
-    def put(self, tenant: str, pair: str, score: RawScore) -> None:
+    def put(self, key: Key, score: RawScore) -> None:
         if self.capacity == 0:
             return
-        self._scores[(sys.intern(tenant), pair)] = score
-        self._scores.move_to_end((tenant, pair))
+        self._scores[key] = score
+        self._scores.move_to_end(key)
         while len(self._scores) > self.capacity:
             self._scores.popitem(last=False)

@@ -1,23 +1,26 @@
-"""One pair's way through the batcher: work, batches of it, and what came of it."""
+"""One pair's way through the batcher: work, and what came of it."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
+import enum
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.inference.score_cache import RawScore
+from deployments.inference.score_cache import Key, RawScore
 from deployments.inference.tokens import EncodedPair
-from pipeline.scoring import Pair
+from deployments.inference.truncation import Truncation
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class PairModel(Protocol):
@@ -26,11 +29,19 @@ class PairModel(Protocol):
     @property
     def max_tokens(self) -> int: ...
 
-    def encode(self, query: str, texts: Sequence[str]) -> list[EncodedPair]:
+    def encode(self, query: str, texts: Sequence[str], truncation: Truncation) -> list[EncodedPair]:
         """Tokenise; same length and order as `texts`."""
 
     def logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
         """Score; same length and order as `batch`."""
+
+
+class Failed(str):
+    """Why a pair has no score; for people."""
+
+
+# What work comes to for which nobody waits any more: those who did were out of time.
+DROPPED = Failed("nobody waits for it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,68 +57,85 @@ class PairOutcome:
     late: bool = False
 
 
+class Stage(enum.Enum):
+    """Where a work is; one that is done has its future set."""
+
+    TOKENISING = enum.auto()
+    WAITING = enum.auto()
+    RUNNING = enum.auto()
+
+
 @dataclass(eq=False, slots=True)
 class Work:
-    """One distinct pair on its way to the model."""
+    """One distinct pair on its way to the model.
 
-    tenant: str
-    pair: Pair
+    `cost` is its tokens, estimated until they are counted. `due` and `number` are its request's:
+    when it is due, counted in admitted tokens, and which in order it was. `passed`
+    counts the pairs that went before it from behind it in line.
+    """
+
+    key: Key
+    text: str
     cost: int
-    done: asyncio.Future[RawScore]
+    due: int
+    number: int
+    done: asyncio.Future[RawScore | Failed]
     waiters: int = 0
+    passed: int = 0
+    stage: Stage = Stage.TOKENISING
     encoded: EncodedPair | None = None
 
     @property
     def length(self) -> int:
         return self.encoded.length if self.encoded is not None else 0
 
-
-def pick_batch(pending: Sequence[Work], max_tokens: int) -> list[Work]:
-    """Take the oldest pair and its nearest neighbours in length, within `max_tokens` padded."""
-    if not pending:
-        return []
-    order = sorted(pending, key=lambda work: work.length)
-    low = high = order.index(pending[0])
-    longest = order[low].length
-    while True:
-        shorter = order[low].length - order[low - 1].length if low > 0 else math.inf
-        longer = order[high + 1].length - longest if high + 1 < len(order) else math.inf
-        if shorter == longer == math.inf:
-            break
-        grown = longest if shorter <= longer else order[high + 1].length
-        if grown * (high - low + 2) > max_tokens:
-            break
-        low, high = (low - 1, high) if shorter <= longer else (low, high + 1)
-        longest = grown
-    return list(itertools.islice(order, low, high + 1))
+    @property
+    def rank(self) -> tuple[int, int, int, int]:
+        """Its place in line: by when it is due, then by request, longest first."""
+        return (self.due, self.number, -self.length, id(self))
 
 
-def run_batch(model: PairModel, batch: Sequence[EncodedPair]) -> list[float | str]:
-    """Score a batch; if it fails, score its pairs one by one, so that a bad one fails alone."""
+def run_batch(model: PairModel, batch: Sequence[EncodedPair]) -> list[float | Failed]:
+    """Score a batch, in order; a pair on which the model fails, fails alone."""
+    scored = one_by_one(lambda some: list(model.logits(some)), batch, "scoring")
+    return [one if isinstance(one, Failed) else finite(one) for one in scored]
+
+
+def encode_texts(
+    model: PairModel, query: str, texts: Sequence[str], truncation: Truncation
+) -> list[EncodedPair | Failed]:
+    """Tokenise texts, in order; one on which the tokenizer fails, fails alone."""
+    return one_by_one(lambda some: model.encode(query, some, truncation), texts, "tokenising")
+
+
+def one_by_one(
+    run: Callable[[Sequence[T]], list[U]], items: Sequence[T], what: str
+) -> list[U | Failed]:
+    """Run all items together; if that fails, each by itself, so that a bad one fails alone."""
     try:
-        logits = model.logits(batch)
-        if len(logits) != len(batch):
-            raise RuntimeError(f"{len(logits)} logits for {len(batch)} pairs")
-        return [finite(logit) for logit in logits]
-    except Exception:  # any runtime's error; each pair gets its own answer
-        if len(batch) == 1:
-            logger.exception("scoring a pair failed")
-            return ["the model failed on this pair"]
-        return [result for one in batch for result in run_batch(model, [one])]
+        results = run(items)
+        if len(results) != len(items):
+            raise RuntimeError(f"{len(results)} results for {len(items)} pairs")
+        return list(results)
+    except Exception:  # any library's error; each pair gets its own answer
+        if len(items) == 1:
+            logger.exception("%s a pair failed", what)
+            return [Failed(f"{what} this pair failed")]
+        return [result for item in items for result in one_by_one(run, [item], what)]
 
 
-def finite(logit: float) -> float | str:
+def finite(logit: float) -> float | Failed:
     value = float(logit)
-    return value if math.isfinite(value) else "the model gave a non-finite logit"
+    return value if math.isfinite(value) else Failed("the model gave a non-finite logit")
 
 
 def outcome_of(source: RawScore | Work, *, own: bool) -> PairOutcome:
     """What came by now of a cached score, or of work of one's `own` or another request's."""
     if isinstance(source, RawScore):
         return PairOutcome(source, "cache")
-    if not source.done.done():
+    result = source.done.result() if source.done.done() else DROPPED
+    if result is DROPPED:
         return PairOutcome(None, None, "not scored in time", late=True)
-    error = source.done.exception()
-    if error is not None:
-        return PairOutcome(None, None, str(error))
-    return PairOutcome(source.done.result(), "pass" if own else "shared")
+    if isinstance(result, Failed):
+        return PairOutcome(None, None, str(result))
+    return PairOutcome(result, "pass" if own else "shared")

@@ -1,56 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from deployments.inference.batching import Batcher
+from deployments.inference.batching import SLICE, Batcher
 from deployments.inference.score_cache import RawScore, ScoreCache
-from deployments.inference.tokens import EncodedPair
-from deployments.inference.work import Work, pick_batch
+from deployments.inference.truncation import Truncation
 from pipeline.errors import Overloaded
-from pipeline.scoring import Pair
-
-
-class WordModel:
-    """A pair's logit is its text's number of words; remembers the lengths of every batch."""
-
-    max_tokens = 512
-
-    def __init__(self) -> None:
-        self.batches: list[list[int]] = []
-        self.go = threading.Event()
-        self.go.set()
-        self.entered = threading.Event()
-
-    def encode(self, query: str, texts: Sequence[str]) -> list[EncodedPair]:
-        return [encoded(len(text.split())) for text in texts]
-
-    def logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
-        self.entered.set()
-        assert self.go.wait(timeout=30)
-        lengths = [pair.length for pair in batch]
-        self.batches.append(lengths)
-        if 13 in lengths:
-            raise RuntimeError("poisoned")
-        return np.array([np.nan if length == 7 else length for length in lengths], np.float32)
-
-
-def encoded(length: int) -> EncodedPair:
-    return EncodedPair(np.zeros(length, np.int32), np.zeros(length, np.int32), False)
-
-
-def pairs(*lengths: int) -> list[Pair]:
-    return [Pair(f"digest {length}", "w " * length) for length in lengths]
+from tests.deployments.inference.words import NAN, POISON, UNREADABLE, WordModel, pairs
 
 
 @pytest.fixture
 async def batcher() -> AsyncIterator[Batcher]:
-    owner = Batcher(WordModel(), ScoreCache(400 * 100), max_batch_tokens=64)
+    owner = Batcher(WordModel(), ScoreCache(2**16), max_batch_tokens=64)
     owner.start()
     yield owner
     await owner.close()
@@ -88,10 +52,10 @@ async def test_identical_pairs_in_flight_share_one_pass(batcher: Batcher) -> Non
 
 
 async def test_a_poisoned_pair_fails_alone(batcher: Batcher) -> None:
-    outcomes = await batcher.score("t", "q", pairs(12, 13, 14), 10)
+    outcomes = await batcher.score("t", "q", pairs(12, POISON, 14), 10)
     assert [o.score.logit if o.score else o.reason for o in outcomes] == [
         12.0,
-        "the model failed on this pair",
+        "scoring this pair failed",
         14.0,
     ]
 
@@ -106,7 +70,8 @@ async def test_a_non_finite_logit_is_not_a_score_and_is_not_cached(batcher: Batc
 async def test_batches_hold_neighbours_in_length_under_the_token_budget(batcher: Batcher) -> None:
     await batcher.score("t", "q", pairs(*range(1, 33), *range(40, 60)), 10)
     assert all(len(batch) * max(batch) <= 64 for batch in model_of(batcher).batches)
-    assert 1 - batcher.counters.tokens / batcher.counters.padded_tokens < 0.3
+    totals = batcher.workers.counters
+    assert 0 < 1 - totals.tokens / totals.padded_tokens < 0.05
 
 
 async def test_time_that_is_up_gives_a_reason_and_keeps_what_arrived(batcher: Batcher) -> None:
@@ -129,7 +94,7 @@ async def test_work_nobody_waits_for_is_dropped_before_it_runs(batcher: Batcher)
     model.go.set()
     await blocking
     await batcher.score("t", "q", pairs(5), 10)
-    assert [20] not in model.batches
+    assert model.batches == [[2], [5]]
     assert (batcher.counters.pairs_dropped, batcher.queued_tokens) == (1, 0)
 
 
@@ -137,7 +102,9 @@ async def test_clients_that_leave_in_flight_hold_up_nobody_and_leave_nothing_beh
     batcher: Batcher,
 ) -> None:
     asking = [
-        asyncio.create_task(batcher.score("t", f"q{n}", pairs(n % 12 + 1, n % 5 + 15), 30))
+        asyncio.create_task(
+            batcher.score("t", f"q{n}", pairs(n % 10 + 1, n % 5 + 15, of=str(n)), 30)
+        )
         for n in range(200)
     ]
     await asyncio.sleep(0.01)
@@ -149,22 +116,11 @@ async def test_clients_that_leave_in_flight_hold_up_nobody_and_leave_nothing_beh
             assert number % 2 == 0
         else:
             logits = [o.score.logit if o.score else None for o in answer]
-            short = number % 12 + 1
-            assert logits == [None if short == 7 else short, number % 5 + 15]
+            short = number % 10 + 1
+            assert logits == [None if short == NAN else short, number % 5 + 15]
     (last,) = await batcher.score("t", "last", pairs(3), 10)
     assert last.score is not None
     assert batcher.queued_tokens == 0
-
-
-async def test_the_oldest_pair_is_always_in_the_next_batch() -> None:
-    loop = asyncio.get_running_loop()
-    works = [
-        Work("t", pair, 1, loop.create_future(), 1, encoded(length))
-        for length, pair in zip((50, 1, 2, 3, 49), pairs(50, 1, 2, 3, 49), strict=True)
-    ]
-    assert [work.length for work in pick_batch(works, 100)] == [49, 50]
-    assert [work.length for work in pick_batch(works, 10)] == [50]
-    assert [work.length for work in pick_batch(works[1:], 12)] == [1, 2, 3]
 
 
 async def test_over_the_admission_bound_is_overloaded_and_a_lone_large_request_is_not() -> None:
@@ -190,10 +146,140 @@ async def test_a_cache_of_no_bytes_is_off() -> None:
     await batcher.close()
 
 
-def test_the_cache_forgets_the_least_recently_used() -> None:
-    cache = ScoreCache(2 * 400)
-    for name in ("a", "b"):
-        cache.put("t", name, RawScore(1.0, False, 1))
-    assert cache.get("t", "a") is not None
-    cache.put("t", "c", RawScore(1.0, False, 1))
-    assert (cache.get("t", "b"), len(cache)) == (None, 2)
+async def test_a_text_that_cannot_be_tokenised_fails_alone(batcher: Batcher) -> None:
+    outcomes = await batcher.score("t", "q", pairs(10, UNREADABLE, 12), 10)
+    assert [o.score.logit if o.score else o.reason for o in outcomes] == [
+        10.0,
+        "tokenising this pair failed",
+        12.0,
+    ]
+    (after,) = await batcher.score("t", "q", pairs(9), 10)
+    assert after.score == RawScore(9.0, False, 9)
+
+
+async def test_a_pair_asked_for_twice_in_a_request_has_one_pass(batcher: Batcher) -> None:
+    outcomes = await batcher.score("t", "q", [*pairs(3), *pairs(3)], 10)
+    assert [(o.origin, o.score) for o in outcomes] == [
+        ("pass", RawScore(3.0, False, 3)),
+        ("shared", RawScore(3.0, False, 3)),
+    ]
+
+
+async def test_a_shorter_window_is_another_score(batcher: Batcher) -> None:
+    short = Truncation(max_document_tokens=5)
+    for truncation, expected in ((Truncation(), 9.0), (short, 5.0), (Truncation(), 9.0)):
+        (outcome,) = await batcher.score("t", "q", pairs(9), 10, truncation)
+        assert outcome.score is not None
+        assert (outcome.score.logit, outcome.score.truncated) == (expected, expected == 5.0)
+    assert batcher.counters.pairs_cached == 1
+
+
+async def test_a_small_request_does_not_wait_for_all_of_a_large_one(batcher: Batcher) -> None:
+    model = model_of(batcher)
+    large = asyncio.create_task(batcher.score("t", "q", pairs(*range(20, 510)), 30))
+    await asyncio.to_thread(model.entered.wait, 30)
+    small = await batcher.score("t", "r", pairs(14, 15, 16), 30)
+    ran_before = len(model.batches)
+    assert all(outcome.score for outcome in [*small, *await large])
+    assert ran_before < len(model.batches) / 4
+
+
+async def test_a_large_request_is_passed_by_no_more_tokens_than_it_has_itself(
+    batcher: Batcher,
+) -> None:
+    model = model_of(batcher)
+    model.go.clear()
+    blocking = asyncio.create_task(batcher.score("t", "q", pairs(64), 30))
+    await asyncio.to_thread(model.entered.wait, 30)
+    large = asyncio.create_task(batcher.score("t", "q", pairs(*range(40, 60)), 30))
+    own = sum(range(40, 60))
+    small = [
+        asyncio.create_task(batcher.score("t", "q", pairs(30, of=str(n)), 30)) for n in range(200)
+    ]
+    await asyncio.sleep(0.2)
+    model.go.set()
+    await large
+    last = max(place for place, batch in enumerate(model.batches) if 40 <= max(batch) < 60)
+    passed = sum(length for batch in model.batches[:last] for length in batch if length == 30)
+    assert 0 < passed <= own + 64
+    await asyncio.gather(blocking, *small)
+
+
+async def test_a_pair_in_line_is_hastened_by_a_smaller_request_that_joins(
+    batcher: Batcher,
+) -> None:
+    model = model_of(batcher)
+    model.go.clear()
+    blocking = asyncio.create_task(batcher.score("t", "q", pairs(64), 30))
+    await asyncio.to_thread(model.entered.wait, 30)
+    large = asyncio.create_task(batcher.score("t", "q", pairs(*range(20, 60)), 30))
+    await asyncio.sleep(0.2)
+    small = asyncio.create_task(batcher.score("t", "q", pairs(20), 30))
+    await asyncio.sleep(0.05)
+    model.go.set()
+    assert [outcome.origin for outcome in await small] == ["shared"]
+    assert [20] in model.batches[:3]
+    await asyncio.gather(blocking, large)
+
+
+async def test_a_short_line_is_shared_out_among_the_threads() -> None:
+    model = WordModel()
+    batcher = Batcher(model, ScoreCache(0), threads=2, max_batch_tokens=512)
+    batcher.start()
+    await batcher.score("t", "q", pairs(10, 12, 14, 16), 30)
+    assert sorted(model.batches) == [[12, 10], [16, 14]]
+    await batcher.close()
+
+
+async def test_sixty_four_lone_pairs_fill_a_batch_of_thirty_two() -> None:
+    model = WordModel()
+    batcher = Batcher(model, ScoreCache(0), max_batch_tokens=32 * 50)
+    batcher.start()
+    model.go.clear()
+    asking = [
+        asyncio.create_task(batcher.score("t", "q", pairs(50, of=str(n)), 30)) for n in range(64)
+    ]
+    await asyncio.to_thread(model.entered.wait, 30)
+    await asyncio.sleep(0.2)
+    model.go.set()
+    await asyncio.gather(*asking)
+    assert max(len(batch) for batch in model.batches) == 32
+    await batcher.close()
+
+
+async def test_texts_are_tokenised_in_slices(batcher: Batcher) -> None:
+    await batcher.score("t", "q", pairs(*range(14, 14 + 3 * SLICE)), 30)
+    assert model_of(batcher).slices == [SLICE] * 3
+
+
+async def test_the_loop_goes_on_while_a_batch_runs_and_a_stuck_one_is_seen(
+    batcher: Batcher,
+) -> None:
+    model = model_of(batcher)
+    assert batcher.workers.running_s == 0.0
+    model.go.clear()
+    stuck = asyncio.create_task(batcher.score("t", "q", pairs(2), 30))
+    await asyncio.to_thread(model.entered.wait, 30)
+    for _ in range(10):
+        await asyncio.sleep(0.01)
+    assert batcher.workers.running_s > 0.05
+    model.go.set()
+    await stuck
+    assert batcher.workers.running_s == 0.0
+
+
+async def test_a_refusal_says_when_to_come_back() -> None:
+    model = WordModel()
+    batcher = Batcher(model, ScoreCache(0), max_queued_tokens=100)
+    batcher.start()
+    await batcher.score("t", "q", pairs(100), 30)
+    batcher.workers.counters.busy_s = 2.0
+    model.go.clear()
+    large = asyncio.create_task(batcher.score("t", "q", pairs(250), 30))
+    await asyncio.sleep(0.1)
+    with pytest.raises(Overloaded) as refused:
+        await batcher.score("t", "q", pairs(50), 30)
+    assert refused.value.retry_after_s == 5
+    model.go.set()
+    await large
+    await batcher.close()
