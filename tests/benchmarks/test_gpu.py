@@ -1,0 +1,75 @@
+"""The GPU script, as far as a machine without a GPU can try it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from benchmarks.architectures import Shape
+from benchmarks.encoders import random_weights, save_model
+from benchmarks.gpu import count_swaps, known_shape
+from deployments.inference.sessions import has_driver
+
+TINY = Shape("tiny", 2, 16, 2, 32, vocabulary=100, positions=512)
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?'"
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{c}" for c in LETTERS)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tokenizer = Tokenizer(
+        models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]")
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    return save_model(tmp_path / "tiny", TINY, random_weights(TINY), tmp_path / "tokenizer.json")
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", *options],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_script_ends_with_one_json_object_that_says_the_scores_are_right(folder: Path) -> None:
+    done = run("--model", str(folder), "--provider", "cpu", "--quick", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["right"] is True
+    assert report["provider"] == "CPUExecutionProvider"
+    assert [run["budget"] for run in report["budgets"]] == [512, 1024]
+    assert {"pairs_per_s", "forward_pairs_per_s", "share_of_peak", "tokenising_share"} < set(report)
+
+
+@pytest.mark.skipif(has_driver(), reason="needs a machine without a GPU")
+def test_without_cuda_the_script_says_so_in_its_last_line(folder: Path) -> None:
+    done = run("--model", str(folder))
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[-1].startswith("nothing to measure: provider cuda was asked")
+
+
+def test_swaps_are_counted_where_the_gap_is_more_than_rounding() -> None:
+    expected = np.array([3.0, 1.0, 0.999], np.float32)
+    assert count_swaps(np.array([3.1, 0.9, 1.0], np.float32), expected, 0.005) == 0
+    assert count_swaps(np.array([0.5, 0.9, 1.0], np.float32), expected, 0.005) == 2
+
+
+def test_the_sizes_of_a_model_are_those_of_its_configuration(folder: Path, tmp_path: Path) -> None:
+    assert known_shape(folder) == Shape("tiny", 2, 16, 2, 32)
+    assert known_shape(tmp_path) is None
