@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from deployments.inference.errors import ModelError
-from deployments.inference.truncation import AS_CONFIGURED, Truncation
+from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation, kept, limits_in
+from deployments.inference.words import Ids, encoder_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,84 +43,81 @@ class EncodedPair:
         return len(self.ids)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """The special tokens around one or two sequences: ids and segment ids, in order.
+    """The special tokens before, between and after one or two sequences.
 
-    `gaps` holds the tokens before, between and after the sequences; `types` a segment id for
-    each sequence.
+    `gaps` are (2, n) each: their ids and their segment ids. `types` holds a segment id for each
+    sequence.
     """
 
-    gaps: tuple[tuple[tuple[int, int], ...], ...]
+    gaps: tuple[NDArray[np.int32], ...]
     types: tuple[int, ...]
 
     @property
     def size(self) -> int:
         """How many special tokens there are."""
-        return sum(len(gap) for gap in self.gaps)
-
-    def around(self, sequences: Sequence[list[int]], truncated: bool) -> EncodedPair:
-        """Put the special tokens around sequences of ids."""
-        ids: list[int] = []
-        types: list[int] = []
-        for index, gap in enumerate(self.gaps):
-            ids += [token for token, _ in gap]
-            types += [segment for _, segment in gap]
-            if index < len(sequences):
-                ids += sequences[index]
-                types += [self.types[index]] * len(sequences[index])
-        return EncodedPair(np.array(ids, np.int32), np.array(types, np.int32), truncated)
+        return sum(gap.shape[1] for gap in self.gaps)
 
 
 class PairTokenizer:
     """A tokenizer.json with a window of `max_tokens`, safe to share between threads.
 
     No call changes the shared tokenizer: truncation is done here, on ids. A text is first cut to
-    `max_characters` (16 a token), which bounds the time spent on a megabyte of text; the query
-    is then capped to half the window, and only the text gives way to the rest. Special tokens
-    written out in a text are ordinary text.
+    `max_characters` (16 a token), which bounds the time spent on a megabyte of text and may halve
+    a word there; only the text gives way to the rest. Special tokens written out in a text are
+    ordinary text.
     """
 
-    def __init__(self, path: Path, max_tokens: int):
-        """ModelError if the file is unusable or the window is too small."""
+    def __init__(self, path: Path, max_tokens: int, own: Truncation = AS_CONFIGURED):
+        """`own` is where pairs are cut unless a call says otherwise.
+
+        ModelError if the file is unusable or the window is too small.
+        """
         if max_tokens < FEWEST_TOKENS:
             raise ModelError(f"max_tokens must be at least {FEWEST_TOKENS}, not {max_tokens}")
         self.max_tokens = max_tokens
         self.max_characters = max_tokens * MAX_CHARACTERS_PER_TOKEN
+        self.own = own
         self.tokenizer = load_tokenizer(path)
         self.pad_id = find_pad_id(self.tokenizer)
         switch_off_own_limits(self.tokenizer, path, max_tokens)
         self.pair_frame = find_frame(self.tokenizer, path, ("a", "b"))
         self.text_frame = find_frame(self.tokenizer, path, ("a",))
+        self.encode_bare = encoder_of(self.tokenizer)
 
     def encode_pairs(
         self, query: str, documents: Sequence[str], truncation: Truncation = AS_CONFIGURED
     ) -> list[EncodedPair]:
         """Encode one query with each document, in order. The query is encoded once."""
-        (query_ids, query_cut), *_ = self.encode_bare([query])
-        cap = self.max_tokens // 2
-        query_ids, query_cut = query_ids[:cap], query_cut or len(query_ids) > cap
-        room = self.max_tokens - self.pair_frame.size - len(query_ids)
+        limits = limits_in(self.max_tokens, truncation, self.own)
+        before, between, after = self.pair_frame.gaps
+        query_type, text_type = self.pair_frame.types
+        ((query_ids, query_cut),) = self.encode_within([query], limits.query, "right")
+        head = joined(before, query_ids, query_type, between)
+        room = min(limits.document, self.max_tokens - self.pair_frame.size - len(query_ids))
         return [
-            self.pair_frame.around([query_ids, ids[:room]], query_cut or cut or len(ids) > room)
-            for ids, cut in self.encode_bare(documents)
+            encoded(joined(head, ids, text_type, after), query_cut or cut)
+            for ids, cut in self.encode_within(documents, room, limits.side)
         ]
 
     def encode_texts(self, texts: Sequence[str]) -> list[EncodedPair]:
-        """Encode single texts, in order."""
+        """Encode single texts, in order; each keeps its beginning."""
+        before, after = self.text_frame.gaps
+        (text_type,) = self.text_frame.types
         room = self.max_tokens - self.text_frame.size
         return [
-            self.text_frame.around([ids[:room]], cut or len(ids) > room)
-            for ids, cut in self.encode_bare(texts)
+            encoded(joined(before, ids, text_type, after), cut)
+            for ids, cut in self.encode_within(texts, room, "right")
         ]
 
-    def encode_bare(self, texts: Sequence[str]) -> list[tuple[list[int], bool]]:
-        """Return the ids of each text without special tokens, and whether characters were cut."""
-        cut = [repair(text[: self.max_characters]) for text in texts]
-        encodings = self.tokenizer.encode_batch_fast(cut, add_special_tokens=False)
+    def encode_within(self, texts: Sequence[str], room: int, side: Side) -> list[tuple[Ids, bool]]:
+        """Return `room` ids of each text at most, and whether that is less than all of it."""
+        limit = self.max_characters
+        encoded = self.encode_bare([text[kept(len(text), limit, side)] for text in texts])
         return [
-            (encoding.ids, len(text) > self.max_characters)
-            for encoding, text in zip(encodings, texts, strict=True)
+            (ids[kept(len(ids), room, side)], len(ids) > room or len(text) > limit)
+            for ids, text in zip(encoded, texts, strict=True)
         ]
 
     def pad(self, batch: Sequence[EncodedPair]) -> dict[str, NDArray[np.int64]]:
@@ -135,13 +133,22 @@ class PairTokenizer:
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
 
-def repair(text: str) -> str:
-    """Replace lone surrogates, which no tokenizer accepts, and join those that form a pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+def joined(
+    before: NDArray[np.int32], ids: Ids, segment: int, after: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return (2, n), ids and segment ids: `ids` of one segment between two (2, n) others."""
+    start = before.shape[1]
+    end = start + len(ids)
+    tokens = np.empty((2, end + after.shape[1]), np.int32)
+    tokens[:, :start] = before
+    tokens[0, start:end] = ids
+    tokens[1, start:end] = segment
+    tokens[:, end:] = after
+    return tokens
+
+
+def encoded(tokens: NDArray[np.int32], truncated: bool) -> EncodedPair:
+    return EncodedPair(tokens[0], tokens[1], truncated)
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -190,4 +197,4 @@ def find_frame(tokenizer: Tokenizer, path: Path, samples: Sequence[str]) -> Fram
     if set(owners) != set(range(len(bare))) or [token for token, _ in ordinary] != bare_ids:
         raise ModelError(f"{path} does not put the text after the query")
     types = (ordinary[owners.index(index)][1] for index in range(len(samples)))
-    return Frame(tuple(tuple(gap) for gap in gaps), tuple(types))
+    return Frame(tuple(np.array(gap, np.int32).reshape(-1, 2).T for gap in gaps), tuple(types))

@@ -22,3 +22,32 @@ class Truncation:
 
 
 AS_CONFIGURED = Truncation()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What applies: the end that a document loses, and how many tokens are kept at most.
+
+    A query always keeps its beginning.
+    """
+
+    side: Side
+    query: int
+    document: int
+
+
+def limits_in(window: int, asked: Truncation, own: Truncation) -> Limits:
+    """Return what applies in a window of so many tokens.
+
+    What is `asked` for goes before the model's `own` settings. Nothing goes beyond the window,
+    and a query has half of it at most, so that there is room for a document.
+    """
+    query = asked.max_query_tokens or own.max_query_tokens or window
+    document = asked.max_document_tokens or own.max_document_tokens or window
+    side = asked.side or own.side or "right"
+    return Limits(side, min(query, window // 2), min(document, window))
+
+
+def kept(length: int, size: int, side: Side) -> slice:
+    """Return the part of a sequence of `length` that is left when it is cut to `size`."""
+    return slice(size) if side == "right" else slice(max(0, length - size), None)
