@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments.inference.errors import ModelError
+from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation, limits_in
 
 logger = logging.getLogger(__name__)
 
@@ -45,14 +46,15 @@ class ModelSettings:
     """How a model is run. Nothing here is ever guessed from the values a model gives.
 
     `activation` turns a cross-encoder's logit into relevance. `truncation_side` is the end that
-    long texts lose; `max_query_tokens` and `max_document_tokens` cut sooner than the window
-    does. `pooling`, `normalise`, `dimension` and the prefixes are a dense encoder's.
+    its documents lose where they are too long; `max_query_tokens` and `max_document_tokens` cut
+    sooner than the window does. `pooling`, `normalise`, `dimension` and the prefixes are a dense
+    encoder's.
     """
 
     name: str
     kind: str
     max_tokens: int = DEFAULT_MAX_TOKENS
-    truncation_side: str = "right"
+    truncation_side: Side = "right"
     max_query_tokens: int | None = None
     max_document_tokens: int | None = None
     activation: str = "sigmoid"
@@ -68,33 +70,49 @@ class ModelSettings:
             if value not in known:
                 message = f"{field} of {self.name} must be one of {', '.join(known)}, not {value!r}"
                 raise ModelError(message)
-        if type(self.max_tokens) is not int or self.max_tokens < 1:
-            raise ModelError(f"max_tokens of {self.name} must be a positive whole number")
+        for field in ("max_tokens", "max_query_tokens", "max_document_tokens"):
+            value = getattr(self, field)
+            if value is None and field != "max_tokens":
+                continue
+            if type(value) is not int or value < 1:
+                raise ModelError(f"{field} of {self.name} must be a positive whole number")
         if self.max_tokens > MAX_WINDOW:
             raise ModelError(f"max_tokens of {self.name} can be {MAX_WINDOW} at most")
 
+    @property
+    def truncation(self) -> Truncation:
+        """Where a pair is cut unless a request says otherwise."""
+        return Truncation(self.truncation_side, self.max_document_tokens, self.max_query_tokens)
 
-def read_settings(
-    folder: Path, kind: str, *, activation: str | None = None, max_tokens: int | None = None
-) -> ModelSettings:
-    """Return the settings of a model's folder; `activation` and `max_tokens` override them.
 
-    They come from onepass.json, else from config.json and defaults, which is logged. ModelError
-    if the model is of another kind, or `max_tokens` is beyond what it is known to take.
+def read_settings(folder: Path, kind: str, **overrides: Any) -> ModelSettings:
+    """Return the settings of a model's folder, where `overrides` that are not None replace them.
+
+    They come from onepass.json, else from config.json and defaults, which is logged, as is how
+    long a text may be. ModelError if the model is of another kind, or `max_tokens` is beyond what
+    it is known to take.
     """
     stored = stored_settings(folder)
     own = stored or assumed_settings(folder, kind)
     if own.kind != kind:
         raise ModelError(f"{own.name} is a {own.kind} model, and a {kind} model is needed")
-    settings = dataclasses.replace(
-        own,
-        activation=own.activation if activation is None else activation,
-        max_tokens=own.max_tokens if max_tokens is None else max_tokens,
-    )
+    given = {field: value for field, value in overrides.items() if value is not None}
+    settings = dataclasses.replace(own, **given)
     limit = max(stored.max_tokens if stored else 0, position_limit(folder) or 0)
     if limit and settings.max_tokens > limit:
         raise ModelError(f"max_tokens of {own.name} can be {limit} at most")
+    log_limits(settings)
     return settings
+
+
+def log_limits(settings: ModelSettings) -> None:
+    """Say how long a text may be, for it is set in several places and only one of them wins."""
+    shown = f"a window of {settings.max_tokens} tokens"
+    if settings.kind == "cross_encoder":
+        limits = limits_in(settings.max_tokens, AS_CONFIGURED, settings.truncation)
+        shown += f", queries of {limits.query} at most, documents of {limits.document}"
+        shown += f" at most, cut on the {limits.side}"
+    logger.info("%s has %s", settings.name, shown)
 
 
 def stored_settings(folder: Path) -> ModelSettings | None:

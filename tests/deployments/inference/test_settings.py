@@ -18,6 +18,7 @@ from deployments.inference.settings import (
     model_name,
     read_settings,
 )
+from deployments.inference.truncation import Truncation
 
 
 def write_config(folder: Path, content: dict[str, object], name: str = "config.json") -> None:
@@ -37,6 +38,31 @@ def test_overrides_win_and_none_does_not_count(make_model: Callable[..., Path]) 
     folder = make_model(settings={"activation": "identity", "max_tokens": 48})
     settings = read_settings(folder, "cross_encoder", activation="sigmoid", max_tokens=None)
     assert (settings.activation, settings.max_tokens) == ("sigmoid", 48)
+
+
+def test_where_texts_are_cut_is_stored_or_overridden(make_model: Callable[..., Path]) -> None:
+    folder = make_model(settings={"truncation_side": "left", "max_query_tokens": 9})
+    assert read_settings(folder, "cross_encoder").truncation == Truncation("left", None, 9)
+    settings = read_settings(
+        folder,
+        "cross_encoder",
+        truncation_side="right",
+        max_query_tokens=None,
+        max_document_tokens=30,
+    )
+    assert settings.truncation == Truncation("right", 30, 9)
+
+
+def test_the_limits_that_apply_are_logged(
+    make_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = make_model(settings={"max_document_tokens": 500})
+    with caplog.at_level(logging.INFO):
+        read_settings(folder, "cross_encoder", truncation_side="left")
+    assert (
+        "tiny has a window of 64 tokens, queries of 32 at most, documents of 64 at most, "
+        "cut on the left"
+    ) in caplog.text
 
 
 def test_defaults_are_assumed_and_logged(
@@ -111,6 +137,9 @@ def test_a_model_of_another_kind_is_refused(make_model: Callable[..., Path]) -> 
         ({"pooling": "max"}, "pooling of tiny must be one of cls, mean"),
         ({"max_tokens": 0}, "max_tokens of tiny must be a positive whole number"),
         ({"max_tokens": True}, "max_tokens of tiny must be a positive whole number"),
+        ({"max_query_tokens": 0}, "max_query_tokens of tiny must be a positive whole number"),
+        ({"max_document_tokens": "9"}, "max_document_tokens of tiny must be a positive whole"),
+        ({"truncation_side": "both"}, "truncation_side of tiny must be one of right, left"),
         ({"max_tokens": 8193}, "max_tokens of tiny can be 8192 at most"),
         ({"colour": "red"}, "onepass.json is not usable"),
     ],
