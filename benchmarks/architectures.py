@@ -144,7 +144,8 @@ class Graph:
 
     def additive_mask(self) -> str:
         """0 where a token is, the lowest number where padding is: (batch, 1, 1, tokens)."""
-        mask = self.add("Unsqueeze", MASK, self.constant(np.array([1, 2])))
+        mask = self.add("Unsqueeze", MASK, self.constant(np.array([1])))
+        mask = self.add("Unsqueeze", mask, self.constant(np.array([2])))
         absent = self.add("Sub", self.constant(np.float32(1)), self.add("Cast", mask, to=1))
         return self.add("Mul", absent, self.constant(np.float32(LOWEST)))
 

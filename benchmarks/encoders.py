@@ -20,7 +20,7 @@ MINILM_L6 = Shape("MiniLM-L6", 6, 384, 12, 1536)
 TINYBERT_L2 = Shape("TinyBERT-L2", 2, 128, 2, 512)
 
 DENSE_GAIN = 1.2
-CLASSIFIER_GAIN = 4.0
+CLASSIFIER_GAIN = 2.0
 SPECIAL_TOKENS = {
     "unk_token": "[UNK]",
     "sep_token": "[SEP]",
