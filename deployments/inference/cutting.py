@@ -30,6 +30,8 @@ from onnx import (
 
 # Key of the metadata by which a cut graph is known.
 CUT = "onepass.cut"
+# Constants of a cut graph: where slices begin and end.
+FIRST, SECOND = f"{CUT}.first", f"{CUT}.second"
 
 # What is needed of a value: all of it, its last size alone, or the first token alone. The last is
 # said by the axis of the tokens, counted from the end so that broadcasting leaves it in place; of
@@ -234,7 +236,8 @@ RULES: Mapping[str, Callable[[NodeProto, int, Facts], Needs | None]] = {
 
 def rewrite(graph: GraphProto, facts: Facts, plan: Plan) -> None:
     """Add the slices, let the nodes that are cut read them, and drop what nobody needs."""
-    constants = {f"{CUT}.{name}": [value] for name, value in SLICE_CONSTANTS.items()}
+    axes = {axis for name in plan.wanted for axis in plan.slices(name)}
+    constants = {FIRST: [0], SECOND: [1], **{axis_name(axis): [axis] for axis in axes}}
     nodes = [one for entry in graph.input for one in slice_nodes(entry.name, plan)]
     for node in graph.node:
         if not any(name in plan.wanted for name in node.output):
@@ -245,11 +248,7 @@ def rewrite(graph: GraphProto, facts: Facts, plan: Plan) -> None:
                 node.input[index] = first_of(node.input[index], need)
         if None in needs:
             shape = f"{node.output[0]}.shape"
-            constants[shape] = [
-                0,
-                0,
-                *(facts.last_two(node.input[1]) if needs[0] == ROWS else [-1]),
-            ]
+            constants[shape] = copied_shape(node, needs[0], facts)
             node.CopyFrom(helper.make_node("Reshape", [node.input[0], shape], node.output))
         nodes += [node, *(one for name in node.output for one in slice_nodes(name, plan))]
     del graph.node[:], graph.value_info[:]
@@ -261,13 +260,19 @@ def rewrite(graph: GraphProto, facts: Facts, plan: Plan) -> None:
         graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
 
 
-SLICE_CONSTANTS = {"start": 0, "end": 1, f"axis{ROWS}": ROWS, f"axis{SPLIT_ROWS}": SPLIT_ROWS}
+def copied_shape(reshape: NodeProto, need: int | None, facts: Facts) -> list[int]:
+    """Return a constant shape whose first two sizes, as 0 says, are those of the input."""
+    return [0, 0, *(facts.last_two(reshape.input[1]) if need == ROWS else [-1])]
 
 
 def slice_nodes(name: str, plan: Plan) -> Iterator[NodeProto]:
     for axis in plan.slices(name):
-        bounds = [f"{CUT}.{bound}" for bound in ("start", "end", f"axis{axis}")]
+        bounds = [FIRST, SECOND, axis_name(axis)]
         yield helper.make_node("Slice", [name, *bounds], [first_of(name, axis)])
+
+
+def axis_name(axis: int) -> str:
+    return f"{CUT}.axis{axis}"
 
 
 def first_of(name: str, axis: int | None) -> str:

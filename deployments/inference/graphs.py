@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.inference.errors import ModelError
-from deployments.inference.sessions import INPUT_TYPES, Device, Session
+from deployments.inference.sessions import Device, Session
 from deployments.inference.settings import (
     PRECISIONS,
     TOKENIZER_FILE,
@@ -21,20 +21,22 @@ from deployments.inference.settings import (
     missing_files,
 )
 from deployments.inference.tokens import EncodedPair, PairTokenizer
-from deployments.inference.weights import open_weights
-
-FED_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+from deployments.inference.weights import is_cut, open_weights, probe_feeds
 
 
 @dataclass(frozen=True, slots=True)
 class ModelGraph:
-    """A loaded model. Any number of threads may share it."""
+    """A loaded model. Any number of threads may share it.
+
+    `cut`: its last layer is computed for the first token only, which is all that a score reads.
+    """
 
     settings: ModelSettings
     session: Session
     output: str
     tokenizer: PairTokenizer
     precision: str
+    cut: bool
     fingerprint: str
 
     def run(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
@@ -55,24 +57,18 @@ def open_graph(
         raise ModelError(f"{folder} lacks {' and '.join(missing)}")
     if precision not in ("auto", *PRECISIONS):
         raise ModelError(f"precision must be auto, fp32 or fp16, not {precision!r}")
-    used, weights, session = open_weights(folder, device, precision)
-    check_inputs(session, weights)
-    tokenizer = folder / TOKENIZER_FILE
+    tokenizer_file = folder / TOKENIZER_FILE
+    tokenizer = PairTokenizer(tokenizer_file, settings.max_tokens)
+    probes = probe_feeds(tokenizer) if settings.kind == "cross_encoder" else ()
+    used, weights, session = open_weights(folder, device, precision, probes)
     return ModelGraph(
         settings=settings,
         session=session,
         output=session.pick_output(output),
-        tokenizer=PairTokenizer(tokenizer, settings.max_tokens),
+        tokenizer=tokenizer,
         precision=used,
-        fingerprint=fingerprint(settings, digest_weights(weights), digest_file(tokenizer), used),
+        cut=is_cut(session),
+        fingerprint=fingerprint(
+            settings, digest_weights(weights), digest_file(tokenizer_file), used
+        ),
     )
-
-
-def check_inputs(session: Session, weights: Path) -> None:
-    """Refuse a graph that declares what we cannot feed."""
-    for name, kind in session.inputs.items():
-        if name not in FED_INPUTS or kind not in INPUT_TYPES:
-            known = ", ".join(FED_INPUTS)
-            raise ModelError(f"{weights} declares the input {name} ({kind}); known are {known}")
-    if "input_ids" not in session.inputs:
-        raise ModelError(f"{weights} does not declare the input input_ids")

@@ -35,8 +35,9 @@ WEIGHTS_FILES = {
 DEFAULT_MAX_TOKENS = 512
 # Time and memory of a pass grow with the square of the window.
 MAX_WINDOW = 8192
-# Part of every fingerprint: raised whenever we run a graph other than as it is stored.
-GRAPH_VERSION = "1"
+# Part of every fingerprint: raised whenever graphs of a kind are run otherwise than before.
+# A cross-encoder's last layer is cut to the first token.
+GRAPH_VERSIONS = {"cross_encoder": "2", "dense": "1"}
 # Models of these families keep their first positions for padding.
 OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta"})
 
@@ -191,7 +192,7 @@ def fingerprint(settings: ModelSettings, weights: str, tokenizer: str, precision
         "weights": weights,
         "tokenizer": tokenizer,
         "precision": precision,
-        "graph": GRAPH_VERSION,
+        "graph": GRAPH_VERSIONS[settings.kind],
     }
     encoded = json.dumps(parts, sort_keys=True).encode()
     return f"{settings.name}@{hashlib.blake2b(encoded, digest_size=6).hexdigest()}"

@@ -24,8 +24,16 @@ from deployments.inference.bundles import (
 )
 from deployments.inference.conversion import convert_to_fp32, fuse_fp16
 from deployments.inference.errors import ModelError
-from deployments.inference.settings import SETTINGS_FILE, TOKENIZER_FILE, digest_file
+from deployments.inference.sessions import Device
+from deployments.inference.settings import (
+    SETTINGS_FILE,
+    TOKENIZER_FILE,
+    ModelSettings,
+    digest_file,
+)
 from deployments.inference.tokenizer_json import without_limits
+from deployments.inference.tokens import PairTokenizer
+from deployments.inference.weights import open_cut, probe_feeds
 
 SCRATCH_PREFIX = ".pull-"
 SCRATCH_LIFETIME_S = 24 * 3600.0
@@ -74,9 +82,19 @@ def has_fp16(bundle: Bundle, folder: Path) -> bool:
 def add_fp16(bundle: Bundle, folder: Path, scratch: Path) -> None:
     """Make fused half-precision weights beside the plain ones."""
     staged = Path(tempfile.mkdtemp(dir=scratch))
-    (staged / FP16_FILE).write_bytes(fuse_fp16((folder / MODEL_FILE).read_bytes()))
+    (staged / FP16_FILE).write_bytes(fuse_fp16(leanest_model(bundle.settings, folder)))
     (staged / FP16_FILE).replace(folder / FP16_FILE)
     write_manifest(bundle, folder, (*STORED_FILES, FP16_FILE), staged)
+
+
+def leanest_model(settings: ModelSettings, folder: Path) -> bytes:
+    """Return the graph to make fp16 weights of: a fused one cannot be cut any more."""
+    model = folder / MODEL_FILE
+    if settings.kind != "cross_encoder":
+        return model.read_bytes()
+    tokenizer = PairTokenizer(folder / TOKENIZER_FILE, settings.max_tokens)
+    _, cut = open_cut(model, Device("cpu"), probe_feeds(tokenizer))
+    return cut or model.read_bytes()
 
 
 def write_manifest(
