@@ -14,6 +14,7 @@ from deployments.answers import Asked, retrieval_record, search_answer
 from deployments.budget import left_s
 from deployments.config import AppArgs, ConfigError, with_user_config
 from deployments.handles import Handle, call
+from deployments.inference.truncation import Truncation
 from deployments.legs import LegRequest, Legs
 from deployments.logs import join_serve_log
 from deployments.outbox import Outbox
@@ -111,13 +112,19 @@ class Composer:
         return search_answer(result, asked, degraded)
 
     async def rerank(
-        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+        self,
+        tenant: str,
+        query: str,
+        documents: Sequence[str],
+        truncation: Truncation,
+        remaining_ms: float,
     ) -> RerankAnswer:
         """Rank texts for a query: what the rerank dialects put on the wire."""
         if self.scorer is None:
             raise InvalidInput("reranking needs a scorer, and none is configured")
         deadline = time.monotonic() + remaining_ms / 1e3
-        return await rerank_texts(query, documents, self.scorer.for_rerank(tenant, deadline))
+        score = self.scorer.for_rerank(tenant, deadline, truncation)
+        return await rerank_texts(query, documents, score)
 
     async def _record(self, record: RetrievalRecord, deadline: float) -> bool:
         """Hand the record over; waits for its commit only if tracking is to be durable."""

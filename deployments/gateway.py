@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any, Protocol
 
 from deployments.handles import Handle, broadcast, call
+from deployments.inference.truncation import Truncation
 from deployments.ranking import RerankAnswer
 from pipeline.documents import CorpusKey, Document, PutResult
 from pipeline.errors import OnepassError
@@ -35,7 +36,12 @@ class Gateway(Protocol):
     ) -> dict[str, Any]: ...
 
     async def rerank(
-        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+        self,
+        tenant: str,
+        query: str,
+        documents: Sequence[str],
+        truncation: Truncation,
+        remaining_ms: float,
     ) -> RerankAnswer: ...
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]: ...
@@ -78,7 +84,12 @@ class ServeGateway:
         return answer
 
     async def rerank(
-        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+        self,
+        tenant: str,
+        query: str,
+        documents: Sequence[str],
+        truncation: Truncation,
+        remaining_ms: float,
     ) -> RerankAnswer:
         answer: RerankAnswer = await call(
             self.parts["Composer"],
@@ -86,6 +97,7 @@ class ServeGateway:
             tenant,
             query,
             list(documents),
+            truncation,
             timeout_s=remaining_ms / 1e3,
             retry=True,
             tell_time=True,

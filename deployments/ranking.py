@@ -13,12 +13,13 @@ from pipeline.scoring import Score, Tally
 
 @dataclass(frozen=True, slots=True)
 class RankedText:
-    """A text's place in the input, and its score."""
+    """A text's place in the input, its score, and how much of the pair the model saw."""
 
     index: int
     relevance: float
     logit: float | None
     truncated: bool
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ async def rerank_texts(query: str, texts: Sequence[str], score: Score) -> Rerank
     if isinstance(ranking.failure, DeadlineExceeded):
         raise ranking.failure
     ranked = tuple(
-        RankedText(int(hit.id), hit.stamp.relevance, hit.stamp.logit, hit.stamp.truncated)
+        RankedText(int(hit.id), stamp.relevance, stamp.logit, stamp.truncated, stamp.tokens)
         for hit in ranking.hits
-        if hit.stamp is not None
+        if (stamp := hit.stamp) is not None
     )
     if not ranked and ranking.failure is not None:
         raise ranking.failure

@@ -8,13 +8,14 @@ from dataclasses import replace
 from deployments.breaker import Breaker
 from deployments.budget import RESERVE_S, left_s
 from deployments.handles import Handle, call
+from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation, kept
 from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.scoring import Pair, Score, ScoreAnswer
 
 PROBE_TIMEOUT_S = 1.0
 # The scorer cuts a text at 16 characters a token, and no window is wider than 8,192 tokens: the
-# rest of a text need not cross the handle.
-CHARACTER_CAP = 16 * 8192
+# rest of a text need not cross the handle, but for one character, which tells that there is more.
+CHARACTER_CAP = 16 * 8192 + 1
 
 
 class ScorerClient:
@@ -27,14 +28,19 @@ class ScorerClient:
 
     def for_search(self, tenant: str, deadline: float) -> Score:
         """Return the scoring callable of one search; `deadline` is on the monotonic clock."""
-        return self._scoring(tenant, deadline, self.timeout_s, RESERVE_S)
+        return self._scoring(tenant, deadline, AS_CONFIGURED, self.timeout_s, RESERVE_S)
 
-    def for_rerank(self, tenant: str, deadline: float) -> Score:
+    def for_rerank(self, tenant: str, deadline: float, truncation: Truncation) -> Score:
         """Return one that may use all of the time, for scoring is all that was asked."""
-        return self._scoring(tenant, deadline, None, 0.0)
+        return self._scoring(tenant, deadline, truncation, None, 0.0)
 
     def _scoring(
-        self, tenant: str, deadline: float, limit_s: float | None, reserve_s: float
+        self,
+        tenant: str,
+        deadline: float,
+        truncation: Truncation,
+        limit_s: float | None,
+        reserve_s: float,
     ) -> Score:
         async def score(query: str, pairs: Sequence[Pair]) -> ScoreAnswer:
             self.breaker.check()
@@ -42,7 +48,7 @@ class ScorerClient:
             if budget_s == 0.0:
                 raise DeadlineExceeded("no time is left for scoring")
             try:
-                return await self._call(tenant, query, pairs, budget_s)
+                return await self._call(tenant, query, pairs, truncation, budget_s)
             except Unavailable:
                 self.breaker.trip()
                 raise
@@ -55,16 +61,29 @@ class ScorerClient:
         return score
 
     async def _call(
-        self, tenant: str, query: str, pairs: Sequence[Pair], budget_s: float
+        self,
+        tenant: str,
+        query: str,
+        pairs: Sequence[Pair],
+        truncation: Truncation,
+        budget_s: float,
     ) -> ScoreAnswer:
         answer: ScoreAnswer = await call(
             self.handle,
             "score",
             tenant,
             query,
-            [replace(pair, text=pair.text[:CHARACTER_CAP]) for pair in pairs],
+            [replace(pair, text=shortened(pair.text, truncation.side)) for pair in pairs],
+            truncation,
             timeout_s=budget_s,
             retry=True,
             tell_time=True,
         )
         return answer
+
+
+def shortened(text: str, side: Side | None) -> str:
+    """Return what the scorer may look at: one end, or both where the model's settings decide."""
+    if side is not None:
+        return text[kept(len(text), CHARACTER_CAP, side)]
+    return text if len(text) <= 2 * CHARACTER_CAP else text[:CHARACTER_CAP] + text[-CHARACTER_CAP:]

@@ -21,11 +21,13 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class PairScore:
     """A scorer's answer for one pair: `relevance` in [0, 1], or None with the `reason`, which is
-    for people; `late` says that there was no time for it."""
+    for people; `late` says that there was no time for it. `tokens` are those that the model saw,
+    special ones included."""
 
     logit: float | None
     relevance: float | None
     truncated: bool = False
+    tokens: int = 0
     reason: str | None = None
     late: bool = False
 
@@ -133,7 +135,7 @@ def stamp_hit(query: str, hit: Hit, scores: Mapping[str, PairScore], model: str)
     score = scores.get(pair)
     if score is None or score.relevance is None:
         return hit
-    stamp = Stamp(score.logit, score.relevance, model, pair, score.truncated)
+    stamp = Stamp(score.logit, score.relevance, model, pair, score.truncated, score.tokens)
     return hit.marked(CROSS_ENCODER_SCORE, stamp)
 
 

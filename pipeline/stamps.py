@@ -24,7 +24,8 @@ class Stamp:
     """One forward pass's result.
 
     `logit` is the model's raw output (None for a provider that gives none), `relevance` lies in
-    [0, 1], `model` is the scorer's fingerprint and `pair` the digest of (query, text).
+    [0, 1], `model` is the scorer's fingerprint and `pair` the digest of (query, text). The model
+    saw `tokens`, special ones included, and not the whole pair if it was `truncated`.
     """
 
     logit: float | None
@@ -32,6 +33,7 @@ class Stamp:
     model: str
     pair: str
     truncated: bool = False
+    tokens: int = 0
 
     @property
     def strength(self) -> float:

@@ -60,7 +60,7 @@ OWNERS = {
     "lancedb": {"deployments/stores/lance.py"},
     "onnxruntime": {"deployments/inference/sessions.py", "deployments/inference/conversion.py"},
     "onnx": {"deployments/inference/conversion.py"},
-    "tokenizers": {"deployments/inference/tokens.py"},
+    "tokenizers": {"deployments/inference/tokens.py", "deployments/inference/words.py"},
     "huggingface_hub": {"deployments/inference/resolving.py"},
     "semantic_text_splitter": {"deployments/chunking.py"},
     "httpx": {"deployments/cli/client.py"},

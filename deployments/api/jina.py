@@ -6,20 +6,47 @@ import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
-from deployments.api.wire import FilledText, Text
+from deployments.api.wire import FilledText, Text, valid_text
+from deployments.inference.truncation import Side, Truncation
 from deployments.ranking import RankedText, RerankAnswer
 
 
-def text_of(value: Any) -> Any:
+def as_object(value: Any) -> Any:
     """A document is a string, or an object with its text under `text`."""
-    if isinstance(value, Mapping):
-        if not isinstance(value.get("text"), str):
-            raise PydanticCustomError("text", "an object needs its text as a string in `text`")
-        return value["text"]
+    if isinstance(value, str):
+        return {"text": value}
+    if isinstance(value, Mapping) and not isinstance(value.get("text"), str):
+        raise PydanticCustomError("text", "an object needs its text as a string in `text`")
     return value
+
+
+def identity(value: Any) -> str | int | None:
+    """An id is text or a whole number."""
+    if value is None or type(value) is int:
+        return value
+    if type(value) is not str:
+        raise PydanticCustomError("id", "an id is a string or an integer")
+    return valid_text(value)
+
+
+def lower(value: Any) -> Any:
+    """Hugging Face's clients write Left and Right."""
+    return value.lower() if isinstance(value, str) else value
+
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class RerankDocument(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    text: Text
+    id: Annotated[str | int | None, PlainValidator(identity)] = Field(
+        None, description="given back with the result"
+    )
 
 
 class RerankRequest(BaseModel):
@@ -28,12 +55,31 @@ class RerankRequest(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
     query: FilledText
-    documents: Annotated[list[Annotated[Text, BeforeValidator(text_of)]], Field(min_length=1)] = (
-        Field(description="strings, or objects with `text`")
-    )
-    top_n: Annotated[int, Field(ge=1)] | None = None
+    documents: Annotated[
+        list[Annotated[RerankDocument, BeforeValidator(as_object)]], Field(min_length=1)
+    ] = Field(description="strings, or objects with `text`")
+    top_n: Count | None = None
     return_documents: bool | None = None
+    max_tokens_per_doc: Count | None = Field(
+        None, description="tokens kept of a document; at most what the model's window leaves"
+    )
+    max_tokens_per_query: Count | None = Field(
+        None, description="tokens kept of the query; at most half the model's window"
+    )
+    truncation_direction: Annotated[Side | None, BeforeValidator(lower)] = Field(
+        None, description="the end that a document loses where it is too long"
+    )
     model: Text | None = Field(None, description="ignored: one model is served")
+
+    @property
+    def texts(self) -> list[str]:
+        return [document.text for document in self.documents]
+
+    @property
+    def truncation(self) -> Truncation:
+        return Truncation(
+            self.truncation_direction, self.max_tokens_per_doc, self.max_tokens_per_query
+        )
 
 
 def answer(request: RerankRequest, ranking: RerankAnswer) -> dict[str, Any]:
@@ -59,7 +105,11 @@ def result(ranked: RankedText, request: RerankRequest) -> dict[str, Any]:
         "relevance_score": ranked.relevance,
         "logit": ranked.logit,
         "truncated": ranked.truncated,
+        "tokens": ranked.tokens,
     }
+    document = request.documents[ranked.index]
+    if document.id is not None:
+        entry["id"] = document.id
     if request.return_documents:
-        entry["document"] = {"text": request.documents[ranked.index]}
+        entry["document"] = {"text": document.text}
     return entry

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from deployments.config import AuthArgs, LimitsArgs
+from deployments.inference.truncation import Truncation
 from deployments.ingress import create_api
 from deployments.ranking import RankedText, RerankAnswer
 from pipeline.documents import CorpusKey, Document, PutResult
@@ -38,11 +39,17 @@ class RecordingGateway:
         return {"retrieval_id": "r", "hits": [], "timings_ms": {"retrieve": 1.25, "total": 2.0}}
 
     async def rerank(
-        self, tenant: str, query: str, documents: Sequence[str], remaining_ms: float
+        self,
+        tenant: str,
+        query: str,
+        documents: Sequence[str],
+        truncation: Truncation,
+        remaining_ms: float,
     ) -> RerankAnswer:
-        self.note("rerank", query, list(documents))
-        ranked = [RankedText(i, 1 / (i + 2), None, False) for i in range(len(documents))]
-        return RerankAnswer("m", tuple(reversed(ranked)), (), Tally(passes=len(documents)))
+        self.note("rerank", query, list(documents), truncation)
+        ranked = [RankedText(i, 1 / (i + 2), None, i == 1, 9 + i) for i in range(len(documents))]
+        tally = Tally(passes=len(documents), tokens=sum(one.tokens for one in ranked))
+        return RerankAnswer("m", tuple(reversed(ranked)), (), tally)
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
         self.note("put", corpus, list(documents))

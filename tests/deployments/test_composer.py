@@ -1,4 +1,4 @@
-"""The Composer's configuration, on a plain object whose handles are never called."""
+"""The Composer's configuration and its reranking, on a plain object with scripted handles."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import pytest
 
 from deployments.composer import Composer
 from deployments.config import AppArgs, ConfigError
+from deployments.inference.truncation import Truncation
+from deployments.ranking import RankedText
+from pipeline.scoring import PairScore, ScoreAnswer, Tally
+from tests.deployments.handles import ScriptedHandle
 
 NO_HANDLE: Any = object()
 
@@ -50,4 +54,19 @@ async def test_switching_on_what_needs_a_scorer_is_refused_without_one() -> None
     owner = Composer(AppArgs(scorer=None), NO_HANDLE, None, None, NO_HANDLE)
     with pytest.raises(ConfigError, match="needs a scorer"):
         owner.reconfigure({"rerank": {"enabled": True}})
+    await owner.close()
+
+
+async def test_a_rerank_hands_its_limits_down_and_what_the_model_saw_up() -> None:
+    scores = (PairScore(-1.0, 0.25, tokens=7), PairScore(2.0, 0.75, truncated=True, tokens=12))
+    scorer: Any = ScriptedHandle(ScoreAnswer("m@1", scores, Tally(passes=2, tokens=19)))
+    owner = Composer(AppArgs(), NO_HANDLE, None, scorer, NO_HANDLE)
+    truncation = Truncation("left", max_document_tokens=9)
+    answer = await owner.rerank("t", "q", ["a", "b"], truncation, 60_000)
+    assert answer.ranked == (
+        RankedText(1, 0.75, 2.0, True, 12),
+        RankedText(0, 0.25, -1.0, False, 7),
+    )
+    ((_, (_, _, _, sent, _)),) = scorer.sent
+    assert sent == truncation
     await owner.close()

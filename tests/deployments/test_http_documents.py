@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from deployments.inference.truncation import AS_CONFIGURED, Truncation
 from pipeline.documents import CorpusKey, Document
 from tests.deployments.gateway import RecordingGateway, error_of
 
@@ -106,10 +107,75 @@ async def test_rerank_takes_strings_and_objects_and_cuts_to_top_n(
     body = {"model": "x", "query": "q", "documents": ["a", {"text": "b", "id": "7"}], "top_n": 1}
     response = await client.post("/v1/rerank", json=body)
     answer = response.json()
-    assert gateway.calls == [("rerank", "q", ["a", "b"])]
+    assert gateway.calls == [("rerank", "q", ["a", "b"], AS_CONFIGURED)]
     assert [(r["index"], r["relevance_score"]) for r in answer["results"]] == [(1, 1 / 3)]
     assert "document" not in answer["results"][0]
     assert answer["model"] == "m"
+
+
+async def test_rerank_gives_back_the_ids_of_documents_that_have_one(
+    client: httpx.AsyncClient,
+) -> None:
+    documents = ["a", {"text": "b", "id": "7"}, {"text": "c", "id": 8, "year": 1999}]
+    response = await client.post("/v1/rerank", json={"query": "q", "documents": documents})
+    results = {result["index"]: result for result in response.json()["results"]}
+    assert "id" not in results[0]
+    assert (results[1]["id"], results[2]["id"]) == ("7", 8)
+
+
+async def test_rerank_says_how_much_of_each_pair_the_model_saw(client: httpx.AsyncClient) -> None:
+    response = await client.post("/v1/rerank", json={"query": "q", "documents": ["a", "b"]})
+    answer = response.json()
+    assert [(r["truncated"], r["tokens"]) for r in answer["results"]] == [(True, 10), (False, 9)]
+    assert answer["usage"] == {"total_tokens": 19}
+
+
+@pytest.mark.parametrize(
+    ("limits", "truncation"),
+    [
+        ({"max_tokens_per_doc": 100}, Truncation(max_document_tokens=100)),
+        ({"max_tokens_per_doc": 10**6}, Truncation(max_document_tokens=10**6)),
+        ({"max_tokens_per_query": 1}, Truncation(max_query_tokens=1)),
+        ({"truncation_direction": "left"}, Truncation("left")),
+        ({"truncation_direction": "Right"}, Truncation("right")),
+        ({"max_tokens_per_doc": None, "truncation_direction": None}, AS_CONFIGURED),
+    ],
+)
+async def test_where_a_rerank_cuts_its_texts_reaches_the_gateway(
+    client: httpx.AsyncClient,
+    gateway: RecordingGateway,
+    limits: dict[str, Any],
+    truncation: Truncation,
+) -> None:
+    response = await client.post("/v1/rerank", json={"query": "q", "documents": ["a"], **limits})
+    assert response.status_code == 200
+    assert gateway.calls == [("rerank", "q", ["a"], truncation)]
+
+
+@pytest.mark.parametrize("name", ["max_tokens_per_doc", "max_tokens_per_query"])
+@pytest.mark.parametrize("value", [0, -1, True, "3", 3.5, [3]])
+async def test_a_limit_that_is_no_count_of_tokens_is_422(
+    client: httpx.AsyncClient, name: str, value: Any
+) -> None:
+    body = {"query": "q", "documents": ["a"], name: value}
+    response = await client.post("/v1/rerank", json=body)
+    assert error_of(response) == (422, "invalid_input", name)
+
+
+@pytest.mark.parametrize("value", ["both", "", 1, True])
+async def test_an_unknown_end_to_cut_is_422(client: httpx.AsyncClient, value: Any) -> None:
+    body = {"query": "q", "documents": ["a"], "truncation_direction": value}
+    response = await client.post("/v1/rerank", json=body)
+    assert error_of(response) == (422, "invalid_input", "truncation_direction")
+
+
+@pytest.mark.parametrize("value", [[7], True, 1.5])
+async def test_a_documents_id_is_text_or_a_whole_number(
+    client: httpx.AsyncClient, value: Any
+) -> None:
+    body = {"query": "q", "documents": ["a", {"text": "b", "id": value}]}
+    response = await client.post("/v1/rerank", json=body)
+    assert error_of(response) == (422, "invalid_input", "documents[1].id")
 
 
 async def test_return_documents_gives_back_the_text_that_was_sent(
