@@ -147,6 +147,17 @@ class ScorerArgs(ModelArgs):
         None, "overrides the model's own setting; never guessed from values"
     )
     max_tokens: int | None = option(None, "overrides the model's window", ge=8, le=8192)
+    truncation_side: Literal["right", "left"] | None = option(
+        None, "the end that a document too long for the window loses; null = the model's own"
+    )
+    max_query_tokens: int | None = option(
+        None, "tokens of a query at most, so that documents have room; null = half the window", ge=1
+    )
+    max_document_tokens: int | None = option(
+        None,
+        "tokens of a document at most, for a pass costs what it reads; null = the window's",
+        ge=1,
+    )
     timeout_ms: int = option(
         10_000, "longer than the slowest honest ranking; then on_error decides", ge=1, le=600_000
     )
