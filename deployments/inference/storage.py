@@ -26,6 +26,7 @@ from deployments.inference.conversion import convert_to_fp32, fuse_fp16
 from deployments.inference.errors import ModelError
 from deployments.inference.sessions import Device
 from deployments.inference.settings import (
+    GRAPH_VERSIONS,
     SETTINGS_FILE,
     TOKENIZER_FILE,
     ModelSettings,
@@ -74,9 +75,13 @@ def put_in_place(bundle: Bundle, staged: Path, target: Path) -> None:
 
 
 def has_fp16(bundle: Bundle, folder: Path) -> bool:
-    """Whether fused half-precision weights have been made; a file not recorded does not count."""
+    """Whether fused half-precision weights have been made, as they are made now.
+
+    A file that is not recorded does not count.
+    """
     manifest = read_manifest(bundle, folder) or {}
-    return FP16_FILE in manifest.get("digests", ())
+    made_as_now = manifest.get("graph") == GRAPH_VERSIONS[bundle.settings.kind]
+    return made_as_now and FP16_FILE in manifest["digests"]
 
 
 def add_fp16(bundle: Bundle, folder: Path, scratch: Path) -> None:
@@ -107,6 +112,7 @@ def write_manifest(
         "licence": bundle.licence,
         "source": bundle.source,
         "changes": CHANGES,
+        "graph": GRAPH_VERSIONS[bundle.settings.kind],
         "digests": {name: digest_file(folder / name) for name in names},
     }
     draft = (staged or folder) / SETTINGS_FILE

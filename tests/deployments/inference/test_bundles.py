@@ -17,7 +17,7 @@ from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.pulling import list_models, verify
 from deployments.inference.resolving import resolve_model
-from deployments.inference.sessions import Device
+from deployments.inference.sessions import Device, open_session
 
 pytestmark = pytest.mark.slow
 
@@ -157,9 +157,25 @@ def test_a_pulled_bundle_is_whole_plain_and_checked(bundles: dict[str, Path], na
     model = onnx.load(bundles[name] / "model.onnx")
     onnx.checker.check_model(model)
     assert not QUANTISED_OPERATORS.intersection(node.op_type for node in model.graph.node)
+
+
+@pytest.mark.parametrize(("name", "attentions"), [(MINILM, 11), (BGE, 12)])
+def test_half_precision_is_fused_save_where_it_is_cut(
+    bundles: dict[str, Path], name: str, attentions: int
+) -> None:
     half = onnx.load(bundles[name] / "model.fp16.onnx")
     fused = [node.op_type for node in half.graph.node]
-    assert (fused.count("Attention"), fused.count("SkipLayerNormalization")) == (12, 24)
+    assert (fused.count("Attention"), fused.count("SkipLayerNormalization")) == (attentions, 24)
+
+
+def test_the_last_layer_is_cut_where_only_a_score_is_wanted(
+    bundles: dict[str, Path], minilm: CrossEncoder, bge: DenseEncoder
+) -> None:
+    assert (minilm.graph.cut, bge.graph.cut) == (True, False)
+    pairs = minilm.encode(QUERY, [*PASSAGES, COMPANY[4], "", *ODD_TEXTS])
+    whole = open_session(bundles[MINILM] / "model.onnx", Device("cpu", threads=2))
+    expected = whole.run(minilm.graph.tokenizer.pad(pairs), "logits")[:, 0]
+    np.testing.assert_allclose(minilm.logits(pairs), expected, rtol=0, atol=1e-4)
 
 
 def test_the_list_shows_what_is_loaded(
