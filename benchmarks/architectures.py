@@ -69,9 +69,9 @@ def roberta_graph(shape: Shape, weights: Weights, opset: int = 14) -> ModelProto
     types = graph.constant(weights[f"{EMBEDDINGS}.token_type_embeddings.weight"][0])
     hidden = graph.embed(positions, types)
     bias = graph.additive_mask()
-    scale = graph.constant(np.float32(math.sqrt(1 / math.sqrt(shape.width // shape.heads))))
     for layer in range(shape.layers):
         query, key, value = graph.project(hidden, layer)
+        scale = graph.root_of_scale(query)
         scaled = graph.add("Mul", query, scale), graph.add("Mul", key, scale)
         scores = graph.add("Add", graph.add("MatMul", *scaled), bias)
         hidden = graph.finish(hidden, scores, value, layer)
@@ -146,7 +146,9 @@ class Graph:
         """0 where a token is, the lowest number where padding is: (batch, 1, 1, tokens)."""
         mask = self.add("Unsqueeze", MASK, self.constant(np.array([1])))
         mask = self.add("Unsqueeze", mask, self.constant(np.array([2])))
-        absent = self.add("Sub", self.constant(np.float32(1)), self.add("Cast", mask, to=1))
+        absent = self.add(
+            "Sub", self.constant(np.float32(1)), self.add("Cast", mask, to=TensorProto.FLOAT)
+        )
         return self.add("Mul", absent, self.constant(np.float32(LOWEST)))
 
     def project(self, hidden: str, layer: int) -> tuple[str, str, str]:
@@ -161,6 +163,13 @@ class Graph:
             )
         )
         return query, key, value
+
+    def root_of_scale(self, query: str) -> str:
+        """The fourth root of 1 / size of a head, the size read as it runs."""
+        last, end = self.constant(np.array([-1])), self.constant(np.array([2**63 - 1]))
+        size = self.add("Slice", self.add("Shape", query), last, end)
+        root = self.add("Sqrt", self.add("Cast", size, to=TensorProto.FLOAT))
+        return self.add("Sqrt", self.add("Div", self.constant(np.ones(1, np.float32)), root))
 
     def finish(self, hidden: str, scores: str, value: str, layer: int) -> str:
         """What follows the attention scores in a layer."""
