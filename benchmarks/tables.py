@@ -1,0 +1,62 @@
+"""The scoring benchmark's result as tables for people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.results import ModelResult, Report
+
+NOTHING = "-"
+# Beyond this share of the cores' time, other processes have spoilt the figures.
+DISTURBED = 0.05
+
+
+def show(report: Report, console: Console) -> None:
+    console.print(", ".join(f"{name} {value}" for name, value in report.machine.items()))
+    console.print("pairs: " + ", ".join(f"{name} {value}" for name, value in report.pairs.items()))
+    if report.others_share > DISTURBED:
+        console.print(
+            f"DISTURBED: other processes took {report.others_share:.0%} of the cores' time; "
+            "these figures are worth little"
+        )
+    for peer, reason in report.absent.items():
+        console.print(f"absent: {peer} ({reason})")
+    for result in report.results:
+        console.print(table_of(result))
+        console.print(
+            f"ours: {result.gflops:.0f} of {result.peak_gflops:.0f} GFLOP/s "
+            f"({result.share_of_peak:.0%} of the peak), padding {result.padding_share:.1%}, "
+            f"tokenising {result.tokenising_share:.1%} of a request, "
+            f"last layer {'cut' if result.cut else 'whole'}\n"
+        )
+
+
+def table_of(result: ModelResult) -> Table:
+    table = Table(title=result.model)
+    table.add_column("scorer", no_wrap=True)
+    for column in (
+        "best batch",
+        "pairs/s",
+        "ours ÷ it",
+        "pairs/s at default",
+        "ours ÷ it",
+        "max logit difference",
+        "Kendall",
+    ):
+        table.add_column(column, justify="right")
+    for one in result.standings:
+        table.add_row(
+            one.contender,
+            str(one.batch or NOTHING),
+            *(cell for speed in (one.best, one.default) for cell in speed_cells(result, speed)),
+            f"{one.agreement.max_logit_difference:.0e}",
+            f"{one.agreement.kendall:.4f}",
+        )
+    return table
+
+
+def speed_cells(result: ModelResult, speed: float | None) -> tuple[str, str]:
+    if speed is None:
+        return NOTHING, NOTHING
+    return f"{speed:.1f}", f"{result.pairs_per_s / speed:.2f}"
