@@ -38,6 +38,15 @@ def test_where_there_are_no_control_groups_there_is_no_quota(tmp_path: Path) -> 
     assert read_quota(tmp_path) is None
 
 
+def test_a_process_pinned_to_one_cpu_has_one() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert usable_cpus() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def test_a_quota_rounds_up_and_never_goes_beyond_the_cpus_pinned_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

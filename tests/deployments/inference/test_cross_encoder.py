@@ -16,6 +16,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.errors import ModelError
@@ -216,6 +217,15 @@ def test_warming_up_warns_of_scores_that_depend_on_their_batch(
     onnx.save(model, folder / "model.onnx")
     load(folder).warm_up()
     assert "tiny scores a pair differently in a batch" in caplog.text
+
+
+def test_warming_up_warns_of_a_dynamically_quantised_graph(
+    make_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = make_model()
+    quantize_dynamic(folder / "model.onnx", folder / "model.onnx", weight_type=QuantType.QInt8)
+    load(folder).warm_up()
+    assert "is it dynamically quantised?" in caplog.text
 
 
 def test_the_fingerprint_names_the_model_and_follows_its_settings(

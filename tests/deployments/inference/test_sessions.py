@@ -6,9 +6,11 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from deployments.inference.cpus import usable_cpus
 from deployments.inference.errors import ModelError
@@ -45,6 +47,28 @@ def test_an_allowed_fallback_says_cpu(
 @without_gpu
 def test_auto_is_cpu_where_there_is_no_gpu(make_model: Callable[..., Path]) -> None:
     assert open_session(make_model() / "model.onnx", Device()).provider == CPU
+
+
+def test_a_device_that_fails_later_is_not_replaced_by_the_cpu_in_silence(
+    make_model: Callable[..., Path],
+) -> None:
+    session = open_session(make_model() / "model.onnx", Device("cpu"))
+    session.runtime._sess = LostDevice(session.runtime._sess)
+    with pytest.raises(ort_state.EPFail, match="the device is gone"):
+        session.run(FEEDS, "logits")
+
+
+class LostDevice:
+    """ONNX Runtime's own session, whose device fails when it is to run."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def run(self, *arguments: object) -> None:
+        raise ort_state.EPFail("the device is gone")
 
 
 def test_only_declared_inputs_are_fed(make_model: Callable[..., Path]) -> None:
