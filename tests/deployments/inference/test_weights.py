@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from tokenizers import Tokenizer
 
 from benchmarks.architectures import Shape, bert_graph
 from benchmarks.encoders import random_weights
-from deployments.inference.conversion import fuse_fp16
+from deployments.inference.bundles import NOTICE_FILE, Bundle, Wheel, find_problems
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.errors import ModelError
 from deployments.inference.sessions import Device, open_session
+from deployments.inference.settings import ModelSettings
+from deployments.inference.storage import STORED_FILES, add_fp16, has_fp16, write_manifest
 from deployments.inference.tokens import PairTokenizer
 from deployments.inference.weights import cut_file, open_agreeing, probe_feeds, score_probes
 
@@ -112,11 +115,36 @@ def test_an_input_that_nobody_feeds_is_refused_before_the_cut_is_tried(bert: Pat
         CrossEncoder.load(bert, CPU)
 
 
-def test_fp16_weights_made_of_a_cut_graph_are_cut(bert: Path) -> None:
-    model = cut_file(bert / "model.onnx")
-    assert model is not None
-    (bert / "model.fp16.onnx").write_bytes(fuse_fp16(model))
+def test_fp16_weights_are_made_of_the_cut_graph(bert: Path, tmp_path: Path) -> None:
+    bundle = bundle_of(bert)
+    write_manifest(bundle, bert, STORED_FILES)
+    add_fp16(bundle, bert, tmp_path)
     full, half = (CrossEncoder.load(bert, CPU, precision=name) for name in ("fp32", "fp16"))
-    assert half.graph.cut
+    assert (full.graph.cut, half.graph.cut) == (True, True)
     pairs = full.encode("old people", TEXTS)
     np.testing.assert_allclose(half.logits(pairs), full.logits(pairs), rtol=0, atol=5e-3)
+
+
+def test_fp16_weights_of_another_version_of_graphs_do_not_count(bert: Path, tmp_path: Path) -> None:
+    bundle = bundle_of(bert)
+    write_manifest(bundle, bert, STORED_FILES)
+    assert not has_fp16(bundle, bert)
+    add_fp16(bundle, bert, tmp_path)
+    assert has_fp16(bundle, bert)
+    manifest = json.loads((bert / "onepass.json").read_text(encoding="utf-8"))
+    (bert / "onepass.json").write_text(json.dumps({**manifest, "graph": "1"}), encoding="utf-8")
+    assert not has_fp16(bundle, bert)
+    assert find_problems(bundle, bert) == []
+
+
+def bundle_of(folder: Path) -> Bundle:
+    (folder / NOTICE_FILE).write_text("Notice\n", encoding="utf-8")
+    return Bundle(
+        name="bert",
+        model="example/bert",
+        licence="MIT",
+        wheel=Wheel("tinymodels", "1.0", "0" * 64),
+        folder="tinymodels/data",
+        files={},
+        settings=ModelSettings(name="bert", kind="cross_encoder", max_tokens=64),
+    )
