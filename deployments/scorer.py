@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ray.serve.metrics import Gauge
+from ray.util.metrics import Gauge
 
 from deployments.config import ScorerArgs
 from deployments.inference.batching import Batcher
@@ -104,8 +104,11 @@ def load_encoder(args: ScorerArgs) -> CrossEncoder:
         Device(args.provider, 1, args.allow_cpu_fallback),
         activation=args.activation,
         max_tokens=args.max_tokens,
+        truncation_side=args.truncation_side,
+        max_query_tokens=args.max_query_tokens,
+        max_document_tokens=args.max_document_tokens,
     )
-    encoder.warm_up()
+    encoder.warm_up(args.max_batch_tokens)
     return encoder
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,19 +42,16 @@ class CrossEncoder:
         folder: Path,
         device: Device,
         *,
-        activation: str | None = None,
-        max_tokens: int | None = None,
         precision: str = "auto",
+        **overrides: Any,
     ) -> CrossEncoder:
-        """Load a model's folder on a device. `activation` and `max_tokens` override its settings.
+        """Load a model's folder on a device; `overrides` are settings to use instead of its own.
 
         `precision` is fp32, fp16, or auto: fp16 on a GPU where such weights have been made.
         ModelError if anything about it is unusable, also if the graph does not give one logit a
         pair: its message names the shape that came instead.
         """
-        settings = read_settings(
-            folder, "cross_encoder", activation=activation, max_tokens=max_tokens
-        )
+        settings = read_settings(folder, "cross_encoder", **overrides)
         encoder = cls(open_graph(folder, settings, "logits", device, precision))
         encoder.logits(encoder.encode(WARM_UP_QUERY, WARM_UP_TEXTS[:1]))
         return encoder

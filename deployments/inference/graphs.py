@@ -58,7 +58,7 @@ def open_graph(
     if precision not in ("auto", *PRECISIONS):
         raise ModelError(f"precision must be auto, fp32 or fp16, not {precision!r}")
     tokenizer_file = folder / TOKENIZER_FILE
-    tokenizer = PairTokenizer(tokenizer_file, settings.max_tokens)
+    tokenizer = PairTokenizer(tokenizer_file, settings.max_tokens, settings.truncation)
     probes = probe_feeds(tokenizer) if settings.kind == "cross_encoder" else ()
     used, weights, session = open_weights(folder, device, precision, probes)
     return ModelGraph(
