@@ -28,18 +28,20 @@ TENANT = "default"
 
 router = APIRouter()
 
+# These are asynchronous though they wait for nothing: FastAPI runs others in threads.
 
-def gateway_of(request: Request) -> Gateway:
+
+async def gateway_of(request: Request) -> Gateway:
     gateway: Gateway = request.app.state.gateway
     return gateway
 
 
-def limits_of(request: Request) -> LimitsArgs:
+async def limits_of(request: Request) -> LimitsArgs:
     limits: LimitsArgs = request.app.state.limits
     return limits
 
 
-def remaining_ms(
+async def remaining_ms(
     limits: Annotated[LimitsArgs, Depends(limits_of)],
     x_request_timeout_ms: Annotated[
         int | None, Header(ge=1, description="time for this request, in ms")

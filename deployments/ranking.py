@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import DeadlineExceeded
-from pipeline.hits import Hit
-from pipeline.reranking import RerankPlan, rerank
-from pipeline.scoring import Score, Tally
+from pipeline.scoring import Pair, Score, ScoreAnswer, Tally, first_failure
+from pipeline.stamps import pair_digest, strength_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +20,16 @@ class RankedText:
     truncated: bool
     tokens: int
 
+    @property
+    def strength(self) -> float:
+        return strength_of(self.logit, self.relevance)
+
 
 @dataclass(frozen=True, slots=True)
 class RerankAnswer:
     """Scored texts, best first; `unscored` holds the input places of the others."""
 
-    model: str | None
+    model: str
     ranked: tuple[RankedText, ...]
     unscored: tuple[int, ...]
     tally: Tally
@@ -38,17 +41,25 @@ async def rerank_texts(query: str, texts: Sequence[str], score: Score) -> Rerank
     Raises DeadlineExceeded when not all could be scored in time, for half a ranking would pass
     for a whole one; Unavailable when none could be scored.
     """
-    # Ids decide between equal scores, as text: padded, they keep the input order.
-    hits = [Hit(f"{index:09d}", "", index, text) for index, text in enumerate(texts)]
-    ranking = await rerank(query, hits, RerankPlan(), score)
-    if isinstance(ranking.failure, DeadlineExceeded):
-        raise ranking.failure
-    ranked = tuple(
-        RankedText(int(hit.id), stamp.relevance, stamp.logit, stamp.truncated, stamp.tokens)
-        for hit in ranking.hits
-        if (stamp := hit.stamp) is not None
-    )
-    if not ranked and ranking.failure is not None:
-        raise ranking.failure
-    unscored = tuple(int(hit.id) for hit in ranking.hits if hit.stamp is None)
-    return RerankAnswer(ranking.model, ranked, unscored, ranking.tally)
+    digests = [pair_digest(query, text) for text in texts]
+    pairs = {digest: Pair(digest, text) for digest, text in zip(digests, texts, strict=True)}
+    answer = await score(query, list(pairs.values()))
+    check_scored(answer)
+    scores = dict(zip(pairs, answer.scores, strict=True))
+    found = [(index, scores[digest]) for index, digest in enumerate(digests)]
+    ranked = [
+        RankedText(index, one.relevance, one.logit, one.truncated, one.tokens)
+        for index, one in found
+        if one.relevance is not None
+    ]
+    unscored = tuple(index for index, one in found if one.relevance is None)
+    ranked.sort(key=lambda one: one.strength, reverse=True)
+    return RerankAnswer(answer.model, tuple(ranked), unscored, answer.tally)
+
+
+def check_scored(answer: ScoreAnswer) -> None:
+    if any(one.late for one in answer.scores):
+        raise DeadlineExceeded("not every document was scored in time")
+    failure = first_failure(answer)
+    if failure is not None and all(one.relevance is None for one in answer.scores):
+        raise failure

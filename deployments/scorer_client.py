@@ -73,7 +73,7 @@ class ScorerClient:
             "score",
             tenant,
             query,
-            [replace(pair, text=shortened(pair.text, truncation.side)) for pair in pairs],
+            [shortened(pair, truncation.side) for pair in pairs],
             truncation,
             timeout_s=budget_s,
             retry=True,
@@ -82,8 +82,16 @@ class ScorerClient:
         return answer
 
 
-def shortened(text: str, side: Side | None) -> str:
-    """Return what the scorer may look at: one end, or both where the model's settings decide."""
+def shortened(pair: Pair, side: Side | None) -> Pair:
+    """Return the pair with what the scorer may look at of its text.
+
+    That is one end, or both where the model's own settings decide which.
+    """
+    text = pair.text
+    if len(text) <= CHARACTER_CAP:
+        return pair
     if side is not None:
-        return text[kept(len(text), CHARACTER_CAP, side)]
-    return text if len(text) <= 2 * CHARACTER_CAP else text[:CHARACTER_CAP] + text[-CHARACTER_CAP:]
+        return replace(pair, text=text[kept(len(text), CHARACTER_CAP, side)])
+    if len(text) <= 2 * CHARACTER_CAP:
+        return pair
+    return replace(pair, text=text[:CHARACTER_CAP] + text[-CHARACTER_CAP:])

@@ -37,8 +37,7 @@ class Stamp:
 
     @property
     def strength(self) -> float:
-        """What hits are sorted by: the logit, which does not collapse at 1.0 as relevance does."""
-        return self.relevance if self.logit is None else self.logit
+        return strength_of(self.logit, self.relevance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,11 @@ class Grade:
     value: str
     correct_threshold: float
     incorrect_threshold: float
+
+
+def strength_of(logit: float | None, relevance: float) -> float:
+    """What scored texts are sorted by: the logit, which does not collapse at 1.0."""
+    return relevance if logit is None else logit
 
 
 def pair_digest(query: str, text: str) -> str:
