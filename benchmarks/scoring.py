@@ -55,7 +55,7 @@ def main() -> None:
     for name in OVERRIDES:
         os.environ.pop(name, None)
     report = measure(options)
-    show(report, Console(width=120))
+    show(report, Console(width=140, highlight=False))
     if options.json:
         print(json.dumps(as_figures(report) | {"quick": options.quick}))
 

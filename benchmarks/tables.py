@@ -1,7 +1,10 @@
-"""The scoring benchmark's result as tables for people."""
+"""The scoring benchmark's result for people, as Markdown that docs/performance.md can hold."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -13,27 +16,32 @@ DISTURBED = 0.05
 
 
 def show(report: Report, console: Console) -> None:
-    console.print(", ".join(f"{name} {value}" for name, value in report.machine.items()))
-    console.print("pairs: " + ", ".join(f"{name} {value}" for name, value in report.pairs.items()))
+    console.print("Machine: " + listed(report.machine) + ".")
+    console.print("Pairs: " + listed(report.pairs) + ".")
     if report.others_share > DISTURBED:
         console.print(
-            f"DISTURBED: other processes took {report.others_share:.0%} of the cores' time; "
-            "these figures are worth little"
+            f"Disturbed: other processes took {report.others_share:.0%} of the cores' time, "
+            "so these figures are worth little."
         )
     for peer, reason in report.absent.items():
-        console.print(f"absent: {peer} ({reason})")
+        console.print(f"Absent: {peer} ({reason}).")
     for result in report.results:
+        console.print(f"\n### {result.model}", markup=False)
         console.print(table_of(result))
         console.print(
-            f"ours: {result.gflops:.0f} of {result.peak_gflops:.0f} GFLOP/s "
+            f"Ours: {result.gflops:.0f} of {result.peak_gflops:.0f} GFLOP/s "
             f"({result.share_of_peak:.0%} of the peak), padding {result.padding_share:.1%}, "
             f"tokenising {result.tokenising_share:.1%} of a request, "
-            f"last layer {'cut' if result.cut else 'whole'}\n"
+            f"last layer {'cut' if result.cut else 'whole'}."
         )
+
+
+def listed(facts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
 def table_of(result: ModelResult) -> Table:
-    table = Table(title=result.model)
+    table = Table(box=box.MARKDOWN)
     table.add_column("scorer", no_wrap=True)
     for column in (
         "best batch",
