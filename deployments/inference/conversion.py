@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
-from onnxruntime.transformers.optimizer import optimize_model
 
 from deployments.inference.errors import ModelError
 
@@ -61,6 +60,8 @@ def fuse_fp16(model: bytes) -> bytes:
     proto = onnx.load_model_from_string(model)
     proto.producer_name = "pytorch"  # whose patterns are looked for; quantisers write their own
     try:
+        from onnxruntime.transformers.optimizer import optimize_model  # slow, and only needed here
+
         fused = optimize_model(proto, model_type="bert", opt_level=0)
         fused.convert_float_to_float16(keep_io_types=True)
     except ImportError as error:
@@ -168,8 +169,9 @@ def remove_unused(graph: GraphProto) -> None:
     for node in reversed(graph.node):
         if needed.intersection(node.output):
             needed.update(node.input)
-            kept.insert(0, node)
-    weights = [weight for weight in graph.initializer if weight.name in needed]
-    del graph.node[:], graph.initializer[:], graph.value_info[:]
-    graph.node.extend(kept)
-    graph.initializer.extend(weights)
+            kept.append(node)
+    del graph.node[:], graph.value_info[:]
+    graph.node.extend(reversed(kept))
+    for index in reversed(range(len(graph.initializer))):
+        if graph.initializer[index].name not in needed:
+            del graph.initializer[index]

@@ -28,6 +28,8 @@ from onnx import (
     numpy_helper,
 )
 
+from deployments.inference.conversion import remove_unused
+
 # Key of the metadata by which a cut graph is known.
 CUT = "onepass.cut"
 # Constants of a cut graph: where slices begin and end.
@@ -236,12 +238,10 @@ RULES: Mapping[str, Callable[[NodeProto, int, Facts], Needs | None]] = {
 
 def rewrite(graph: GraphProto, facts: Facts, plan: Plan) -> None:
     """Add the slices, let the nodes that are cut read them, and drop what nobody needs."""
-    axes = {axis for name in plan.wanted for axis in plan.slices(name)}
-    constants = {FIRST: [0], SECOND: [1], **{axis_name(axis): [axis] for axis in axes}}
+    bounds = {axis_name(axis): [axis] for axis in (ROWS, SPLIT_ROWS)}
+    constants = {FIRST: [0], SECOND: [1], **bounds}
     nodes = [one for entry in graph.input for one in slice_nodes(entry.name, plan)]
     for node in graph.node:
-        if not any(name in plan.wanted for name in node.output):
-            continue
         needs = plan.needs.get(node.output[0], ())
         for index, need in enumerate(needs):
             if need in plan.slices(node.input[index]):
@@ -251,13 +251,11 @@ def rewrite(graph: GraphProto, facts: Facts, plan: Plan) -> None:
             constants[shape] = copied_shape(node, needs[0], facts)
             node.CopyFrom(helper.make_node("Reshape", [node.input[0], shape], node.output))
         nodes += [node, *(one for name in node.output for one in slice_nodes(name, plan))]
-    del graph.node[:], graph.value_info[:]
+    del graph.node[:]
     graph.node.extend(nodes)
-    for index in reversed(range(len(graph.initializer))):
-        if graph.initializer[index].name not in plan.wanted:
-            del graph.initializer[index]
     for name, values in constants.items():
         graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
+    remove_unused(graph)
 
 
 def copied_shape(reshape: NodeProto, need: int | None, facts: Facts) -> list[int]:

@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx.external_data_helper import uses_external_data
 
+from deployments.inference.absorbing import absorb_projections
 from deployments.inference.conversion import serialise
 from deployments.inference.cutting import CUT, cut_to_first_token
 from deployments.inference.errors import ModelError
@@ -122,7 +123,10 @@ def cut_file(path: Path) -> bytes | None:
     model = onnx.load(path, load_external_data=False)
     if any(uses_external_data(weight) for weight in model.graph.initializer):
         return None
-    return serialise(model) if cut_to_first_token(model) else None
+    if not cut_to_first_token(model):
+        return None
+    absorb_projections(model)
+    return serialise(model)
 
 
 def is_cut(session: Session) -> bool:
