@@ -21,12 +21,14 @@ Feeds = Mapping[str, NDArray[np.integer[Any]]]
 class Backend:
     """One execution provider: its options, its way of running, and the shapes it runs in.
 
+    `batch_tokens` are the padded tokens of a batch that suit it.
     `fit(rows, length, max_tokens)` is the padded shape of a batch, and
     `shapes(max_tokens, max_batch_tokens)` are those to run once before anyone waits for them.
     """
 
     provider: str
     options: Mapping[str, str]
+    batch_tokens: int
     run: Callable[[Any, Feeds, str], NDArray[np.float32]]
     fit: Callable[[int, int, int], Shape]
     shapes: Callable[[int, int], list[Shape]]
@@ -60,7 +62,9 @@ CUDA_OPTIONS = {
     "use_tf32": "0",
 }
 
+# On a CPU larger batches fall out of its caches: 2,048 tokens take 1.2 to 1.6 times as long each.
+# A GPU needs many to have work for all of its parts; benchmarks/gpu.py finds a card's best.
 BACKENDS: Mapping[str, Backend] = {
-    CPU: Backend(CPU, {}, run_plainly, fit_exactly, ladder),
-    CUDA: Backend(CUDA, CUDA_OPTIONS, run_bound, fit_bucket, buckets),
+    CPU: Backend(CPU, {}, 512, run_plainly, fit_exactly, ladder),
+    CUDA: Backend(CUDA, CUDA_OPTIONS, 16_384, run_bound, fit_bucket, buckets),
 }

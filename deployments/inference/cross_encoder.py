@@ -107,18 +107,24 @@ class CrossEncoder:
             return sigmoid(value)
         return value if 0.0 <= value <= 1.0 else None
 
-    def warm_up(self, max_batch_tokens: int = 512) -> None:
+    def warm_up(self, max_batch_tokens: int | None = None) -> None:
         """Score pairs in every shape that batches of so many padded tokens will run in.
 
-        ModelError if any logit is not finite. Warns if a pair's logit changes with the company
-        it keeps, as it does in dynamically quantised graphs: stamps and caches then hold scores
-        that a second run would not give.
+        Without a number it is as many as suit the device. ModelError if any logit is not finite.
+        Warns if a pair's logit changes with the company it keeps, as it does in dynamically
+        quantised graphs: stamps and caches then hold scores that a second run would not give.
         """
+        session = self.graph.session
         fill = Truncation("right", self.max_tokens, self.max_tokens)
         (whole,) = self.encode(WARM_UP_QUERY, [WARM_UP_TEXTS[0] * self.max_tokens], fill)
-        for rows, length in self.graph.session.shapes(self.max_tokens, max_batch_tokens):
+        budget = max_batch_tokens or session.backend.batch_tokens
+        for rows, length in session.shapes(self.max_tokens, budget):
             padded = [beginning(whole, length // 2)] * (rows - 1)
             self.finite_logits([beginning(whole, length), *padded])
+        self.check_company()
+
+    def check_company(self) -> None:
+        """Warn if pairs score differently alone and together."""
         pairs = self.encode(WARM_UP_QUERY, WARM_UP_TEXTS)
         together = self.finite_logits(pairs)
         alone = np.concatenate([self.logits([pair]) for pair in pairs])

@@ -15,8 +15,6 @@ from deployments.inference.sessions import Device
 from deployments.inference.settings import ModelSettings, read_settings
 from deployments.inference.tokens import EncodedPair
 
-# Padded tokens a forward pass: larger ones fall out of the CPU's caches.
-BATCH_TOKENS = 2048
 SMALLEST_NORM = 1e-12
 
 
@@ -64,7 +62,8 @@ class DenseEncoder:
         """Return vectors (n, dimension) of texts as they are, in order."""
         encoded = self.graph.tokenizer.encode_texts(texts)
         vectors = np.zeros((len(texts), self.dimension), np.float32)
-        for indices in split_by_length([one.length for one in encoded], BATCH_TOKENS):
+        budget = self.graph.session.backend.batch_tokens
+        for indices in split_by_length([one.length for one in encoded], budget):
             vectors[indices] = self.embed([encoded[index] for index in indices])
         return vectors
 
