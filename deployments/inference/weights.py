@@ -74,13 +74,11 @@ def open_cut(path: Path, device: Device, probes: Sequence[Feeds]) -> tuple[Sessi
     Where the layer is not recognised or a probe's score changes, which is logged, the session is
     of the whole graph, and there is no other.
     """
-    whole = open_file(path, device)
+    expected = score_probes(open_file(path, device), probes)  # closed again, to spare memory
     model = cut_file(path)
     if model is None:
         logger.info("%s runs whole: its last layer cannot be cut to the first token", path)
-        return whole, None
-    expected = score_probes(whole, probes)
-    del whole  # large, and another follows
+        return open_file(path, device), None
     cut = open_agreeing(model, device, f"{path}, cut", probes, expected)
     return (cut, model) if cut else (open_file(path, device), None)
 
@@ -90,12 +88,12 @@ def open_agreeing(
     device: Device,
     name: str,
     probes: Sequence[Feeds],
-    expected: NDArray[np.float32],
+    expected: Sequence[NDArray[np.float32]],
 ) -> Session | None:
     """Open a rewritten graph if it gives the expected scores; if not, log that."""
     try:
         session = open_session(model, device, name)
-        difference = float(np.abs(score_probes(session, probes) - expected).max())
+        difference = largest_difference(score_probes(session, probes), expected)
     except (ModelError, *OPEN_ERRORS) as error:
         logger.warning("%s, is not used, since it fails: %s", name, error)
         return None
@@ -140,6 +138,14 @@ def probe_feeds(tokenizer: PairTokenizer) -> list[Feeds]:
     return [tokenizer.pad(pairs[:1]), tokenizer.pad(pairs)]
 
 
-def score_probes(session: Session, probes: Sequence[Feeds]) -> NDArray[np.float32]:
+def score_probes(session: Session, probes: Sequence[Feeds]) -> list[NDArray[np.float32]]:
     output = session.pick_output("logits")
-    return np.concatenate([session.run(feeds, output) for feeds in probes])
+    return [session.run(feeds, output) for feeds in probes]
+
+
+def largest_difference(
+    scores: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.float32]]
+) -> float:
+    """Return the largest difference of any two scores; NaN if one is no number."""
+    pairs = zip(scores, expected, strict=True)
+    return float(np.max([np.abs(score - other).max() for score, other in pairs]))

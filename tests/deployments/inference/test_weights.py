@@ -59,6 +59,14 @@ def test_a_model_that_cannot_be_cut_runs_whole_and_the_log_says_so(
     assert "runs whole: its last layer cannot be cut" in caplog.text
 
 
+def test_a_graph_with_an_output_for_each_token_is_still_refused_by_its_shape(
+    make_model: Callable[..., Path],
+) -> None:
+    folder = make_model(hidden=True)
+    with pytest.raises(ModelError, match="one logit a pair is needed"):
+        CrossEncoder.load(folder, CPU)
+
+
 def test_weights_in_a_file_of_their_own_run_whole(
     bert: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -93,7 +101,8 @@ def test_a_cut_graph_that_changes_a_score_is_not_used(
     model = cut_file(bert / "model.onnx")
     assert model is not None
     assert open_agreeing(model, CPU, "bert, cut", probes, expected) is not None
-    for other in (expected + np.float32(2e-4), expected * np.float32("nan")):
+    for changed in (np.float32(2e-4), np.float32("nan")):
+        other = [expected[0], expected[1] + changed]
         assert open_agreeing(model, CPU, "bert, cut", probes, other) is None
         assert "bert, cut, is not used, since scores change by" in caplog.text
         caplog.clear()
