@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import json
-import resource
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +21,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
 from tokenizers import Tokenizer
 
 from benchmarks.architectures import Shape
+from benchmarks.card import device_name, memory_used, product_speed, timed
 from benchmarks.flops import total_flops
 from benchmarks.models import MINILM_L12, PULLED
 from benchmarks.pairs import Pairs, make_pairs
@@ -39,14 +36,13 @@ from deployments.inference.dense_encoder import split_by_length
 from deployments.inference.errors import ModelError
 from deployments.inference.pulling import pull_all
 from deployments.inference.score_cache import ScoreCache
-from deployments.inference.sessions import CPU, Device
+from deployments.inference.sessions import CPU, Device, has_driver
 from deployments.inference.tokens import EncodedPair
 from pipeline.scoring import Pair
 
 LOGIT_TOLERANCE = 5e-3
 DOCUMENTS = 100  # a request
 CLIENTS = 4  # so that a device never waits for the next request
-PRODUCTS = 8  # of matrices, one after the other in one graph: what starts them weighs nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +64,9 @@ QUICK = Size(1, 20, (512, 1024), 512, 2, 20)
 def main() -> int:
     options = parse_options()
     size = QUICK if options.quick else FULL
+    if options.provider == "cuda" and not has_driver():
+        print("nothing to measure: there is no NVIDIA driver on this machine")
+        return 2
     try:
         folder = find_folder(options.model)
         encoder = CrossEncoder.load(folder, Device(options.provider))
@@ -198,40 +197,6 @@ async def score_all(
     return seconds, 1 - totals["tokens"] / totals["padded_tokens"]
 
 
-def product_speed(provider: str, side: int) -> float:
-    """FLOP/s of a chain of fp16 products of square matrices that lie on the device."""
-    device = "cpu" if provider == CPU else "cuda"
-    runtime = product_chain(provider, side)
-    values = (np.random.default_rng(0).normal(size=(side, side)) / side**0.5).astype(np.float16)
-    binding = runtime.io_binding()
-    for name in ("left", "right"):
-        value = onnxruntime.OrtValue.ortvalue_from_numpy(values, device, 0)
-        binding.bind_ortvalue_input(name, value)
-    binding.bind_output("product", device)
-
-    def run() -> None:
-        runtime.run_with_iobinding(binding)
-        binding.synchronize_outputs()
-
-    run()
-    return float(PRODUCTS * 2 * side**3 / min(timed(run)[1] for _ in range(10)))
-
-
-def product_chain(provider: str, side: int) -> Any:
-    names = ["left", *(f"product{n}" for n in range(1, PRODUCTS)), "product"]
-    nodes = [
-        helper.make_node("MatMul", [last, "right"], [name])
-        for last, name in itertools.pairwise(names)
-    ]
-    left, right, product = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT16, [side, side])
-        for name in ("left", "right", "product")
-    )
-    graph = helper.make_graph(nodes, "products", [left, right], [product])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=[provider])
-
-
 def measure_memory(encoder: CrossEncoder, budget: int, count: int) -> dict[str, Any]:
     """Run batches of random shapes; return the MiB in use before and after."""
     random = np.random.default_rng(3)
@@ -241,27 +206,6 @@ def measure_memory(encoder: CrossEncoder, budget: int, count: int) -> dict[str, 
         pair = EncodedPair(whole.ids[:length], whole.type_ids[:length], truncated=True)
         encoder.logits([pair] * int(random.integers(1, max(1, budget // length) + 1)))
     return {"memory_mib_before": before, "memory_mib_after": memory_used(encoder.provider)}
-
-
-def memory_used(provider: str) -> int | None:
-    """MiB in use on the first card, by whomever; on a CPU the most this process ever had."""
-    if provider == CPU:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    used = ask_card("memory.used")
-    return int(used) if used.isdecimal() else None
-
-
-def device_name(provider: str) -> str:
-    return "CPU" if provider == CPU else ask_card("name")
-
-
-def ask_card(field: str) -> str:
-    """Ask the driver about the first card; "" where its program is missing or does not know."""
-    command = ["nvidia-smi", "-i", "0", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
-    try:
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
 
 
 def compare(encoder: CrossEncoder, folder: Path, pairs: Sequence[EncodedPair]) -> dict[str, Any]:
@@ -287,12 +231,6 @@ def count_swaps(
     """Count the pairs of pairs in another order than expected, where the gap is above tolerance."""
     gaps = expected[:, None] - expected[None, :]
     return int(((gaps > tolerance) & (logits[:, None] <= logits[None, :])).sum())
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -58,10 +58,16 @@ def test_the_script_ends_with_one_json_object_that_says_the_scores_are_right(fol
 
 
 @pytest.mark.skipif(has_driver(), reason="needs a machine without a GPU")
-def test_without_cuda_the_script_says_so_in_its_last_line(folder: Path) -> None:
-    done = run("--model", str(folder))
+def test_without_a_gpu_the_script_says_so_in_one_line() -> None:
+    done = run()
     assert done.returncode == 2
-    assert done.stdout.splitlines()[-1].startswith("nothing to measure: provider cuda was asked")
+    assert done.stdout == "nothing to measure: there is no NVIDIA driver on this machine\n"
+
+
+def test_what_is_no_model_is_named() -> None:
+    done = run("--model", "/nowhere", "--provider", "cpu")
+    assert done.returncode == 2
+    assert done.stdout == "nothing to measure: /nowhere lacks model.onnx and tokenizer.json\n"
 
 
 def test_swaps_are_counted_where_the_gap_is_more_than_rounding() -> None:
