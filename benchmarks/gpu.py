@@ -36,7 +36,7 @@ from deployments.inference.dense_encoder import split_by_length
 from deployments.inference.errors import ModelError
 from deployments.inference.pulling import pull_all
 from deployments.inference.score_cache import ScoreCache
-from deployments.inference.sessions import CPU, Device, has_driver
+from deployments.inference.sessions import Device, has_driver
 from deployments.inference.tokens import EncodedPair
 from pipeline.scoring import Pair
 
