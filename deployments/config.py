@@ -164,8 +164,11 @@ class ScorerArgs(ModelArgs):
     cache_bytes: int = option(
         64 * 2**20, "scores kept for repeats (about 160,000 pairs); 0 = off", ge=0
     )
-    max_batch_tokens: int = option(
-        512, "padded tokens a batch: larger batches are slower on CPU", ge=8, le=1_048_576
+    max_batch_tokens: int | None = option(
+        None,
+        "padded tokens a batch; null = 512 on a CPU, where larger ones are slower, 16,384 on a GPU",
+        ge=8,
+        le=1_048_576,
     )
     max_queued_tokens: int = option(
         25_000, "over it 429: what two cores score in timeout_ms; raise it on a GPU", ge=1

@@ -10,12 +10,13 @@ from typing import Any
 from ray.util.metrics import Gauge
 
 from deployments.config import ScorerArgs
+from deployments.inference.backends import CPU
 from deployments.inference.batching import Batcher
 from deployments.inference.canary import Canary
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.resolving import resolve_model
 from deployments.inference.score_cache import ScoreCache
-from deployments.inference.sessions import CPU, Device, threads_for
+from deployments.inference.sessions import Device, threads_for
 from deployments.inference.truncation import Truncation
 from deployments.inference.work import PairOutcome
 from deployments.logs import join_serve_log
@@ -60,9 +61,7 @@ class Scorer:
         relevance = self.encoder.relevance(score.logit)
         if relevance is None:
             return PairScore(None, None, reason="the model's score lies outside [0, 1]")
-        return PairScore(
-            score.logit, relevance, truncated=score.truncated, tokens=score.tokens
-        )
+        return PairScore(score.logit, relevance, truncated=score.truncated, tokens=score.tokens)
 
     async def check_health(self) -> None:
         """Serve replaces a replica for which this raises, or does not return, a few times."""
@@ -90,7 +89,10 @@ class Scorer:
             "pid": os.getpid(),
             "model": self.encoder.fingerprint,
             "provider": self.encoder.provider,
+            "precision": self.encoder.graph.precision,
+            "last_layer_cut": self.encoder.graph.cut,
             "threads": self.batcher.threads,
+            "max_batch_tokens": self.batcher.max_batch_tokens,
             "queued_tokens": self.batcher.queued_tokens,
             "pairs_in_flight": self.batcher.pairs_in_flight,
             "cached_pairs": len(self.batcher.cache),
@@ -122,7 +124,7 @@ def make_batcher(args: ScorerArgs, encoder: CrossEncoder) -> Batcher:
         ScoreCache(args.cache_bytes),
         threads=threads if on_cpu else 1,
         tokenizers=1 if on_cpu else threads,
-        max_batch_tokens=args.max_batch_tokens,
+        max_batch_tokens=args.max_batch_tokens or encoder.batch_tokens,
         max_queued_tokens=args.max_queued_tokens,
     )
 

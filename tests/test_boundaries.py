@@ -59,7 +59,10 @@ OWNERS = {
     "duckdb": {"tracker/database.py"},
     "lancedb": {"deployments/stores/lance.py"},
     "onnxruntime": {"deployments/inference/sessions.py", "deployments/inference/conversion.py"},
-    "onnx": {f"deployments/inference/{name}.py" for name in ("conversion", "cutting", "weights")},
+    "onnx": {
+        f"deployments/inference/{name}.py"
+        for name in ("absorbing", "conversion", "cutting", "weights")
+    },
     "tokenizers": {"deployments/inference/tokens.py", "deployments/inference/words.py"},
     "huggingface_hub": {"deployments/inference/resolving.py"},
     "semantic_text_splitter": {"deployments/chunking.py"},

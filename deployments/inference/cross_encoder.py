@@ -95,6 +95,16 @@ class CrossEncoder:
             )
         return output.reshape(len(batch)).astype(np.float32, copy=False)
 
+    @property
+    def batch_tokens(self) -> int:
+        """How large a batch suits the device, in padded tokens."""
+        return self.graph.session.backend.batch_tokens
+
+    def slots(self, rows: int, length: int) -> int:
+        """Return how many token slots a batch takes, padding included."""
+        rows, length = self.graph.session.fit(rows, length, self.max_tokens)
+        return rows * length
+
     def relevance(self, logit: float) -> float | None:
         """Return relevance in [0, 1] in float64, or None if the logit is not a score.
 
@@ -117,7 +127,7 @@ class CrossEncoder:
         session = self.graph.session
         fill = Truncation("right", self.max_tokens, self.max_tokens)
         (whole,) = self.encode(WARM_UP_QUERY, [WARM_UP_TEXTS[0] * self.max_tokens], fill)
-        budget = max_batch_tokens or session.backend.batch_tokens
+        budget = max_batch_tokens or self.batch_tokens
         for rows, length in session.shapes(self.max_tokens, budget):
             padded = [beginning(whole, length // 2)] * (rows - 1)
             self.finite_logits([beginning(whole, length), *padded])

@@ -40,8 +40,14 @@ class ModelGraph:
     fingerprint: str
 
     def run(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
-        """Return the output of one forward pass over the batch, padded to its longest member."""
-        return self.session.run(self.tokenizer.pad(batch), self.output)
+        """Return the output of one forward pass over the batch, padded as suits the device.
+
+        Rows that only fill up repeat the last pair: one that is all padding may give NaN.
+        """
+        longest = max(pair.length for pair in batch)
+        rows, length = self.session.fit(len(batch), longest, self.settings.max_tokens)
+        filled = [*batch, *[batch[-1]] * (rows - len(batch))]
+        return self.session.run(self.tokenizer.pad(filled, length), self.output)[: len(batch)]
 
 
 def open_graph(

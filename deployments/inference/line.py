@@ -8,8 +8,6 @@ from operator import attrgetter
 
 from deployments.inference.work import Work
 
-# How many pairs from the front on may share a batch: enough that neighbours in length are near.
-WINDOW = 128
 # After how many pairs that went before it, from behind it, a pair lets no other pass.
 MOST_PASSED = 128
 
@@ -20,12 +18,13 @@ class Line:
     """Works in the order of their ranks; a batch is taken from the front.
 
     The first in line is in every next batch. The batch is filled with its neighbours in length
-    among the first WINDOW pairs, so that little of it is padding: they pass those between. Nobody
+    among the first `window` pairs, so that little of it is padding: they pass those between. Nobody
     is passed by more than MOST_PASSED pairs and the rest of one batch.
     """
 
-    def __init__(self, max_padding: int) -> None:
+    def __init__(self, max_padding: int, window: int) -> None:
         self.max_padding = max_padding
+        self.window = window
         self._works: list[Work] = []
         self.tokens = 0
 
@@ -59,7 +58,7 @@ class Line:
 
     def _window(self) -> list[Work]:
         """The works that may go next: from the front to the last that may not be passed."""
-        window = self._works[:WINDOW]
+        window = self._works[: self.window]
         for place in range(len(window) - 1, -1, -1):
             if window[place].passed >= MOST_PASSED:
                 return window[: place + 1]

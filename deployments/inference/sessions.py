@@ -17,8 +17,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
-from deployments.inference.backends import BACKENDS, CUDA, Backend
-from deployments.inference.backends import CPU as CPU
+from deployments.inference.backends import BACKENDS, CPU, CUDA, Backend
 from deployments.inference.cpus import usable_cpus
 from deployments.inference.errors import ModelError
 from deployments.inference.shapes import Shape

@@ -120,9 +120,12 @@ class PairTokenizer:
             for ids, text in zip(encoded, texts, strict=True)
         ]
 
-    def pad(self, batch: Sequence[EncodedPair]) -> dict[str, NDArray[np.int64]]:
-        """Return input_ids, attention_mask and token_type_ids, each (n, longest)."""
-        shape = (len(batch), max((pair.length for pair in batch), default=0))
+    def pad(self, batch: Sequence[EncodedPair], length: int = 0) -> dict[str, NDArray[np.int64]]:
+        """Return input_ids, attention_mask and token_type_ids, each (n, longest).
+
+        With a `length` they are as long as that at least.
+        """
+        shape = (len(batch), max([length, *(pair.length for pair in batch)]))
         ids = np.full(shape, self.pad_id, np.int64)
         mask = np.zeros(shape, np.int64)
         types = np.zeros(shape, np.int64)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from onnx.external_data_helper import uses_external_data
 
 from deployments.inference.absorbing import absorb_projections
+from deployments.inference.backends import CPU
 from deployments.inference.conversion import serialise
 from deployments.inference.cutting import CUT, cut_to_first_token
 from deployments.inference.errors import ModelError
 from deployments.inference.sessions import (
-    CPU,
     INPUT_TYPES,
     OPEN_ERRORS,
     Device,

@@ -35,6 +35,9 @@ class PairModel(Protocol):
     def logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
         """Score; same length and order as `batch`."""
 
+    def slots(self, rows: int, length: int) -> int:
+        """Return how many token slots a batch takes, padding included."""
+
 
 class Failed(str):
     """Why a pair has no score; for people."""

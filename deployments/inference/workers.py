@@ -13,6 +13,10 @@ from deployments.inference.line import Line
 from deployments.inference.tokens import EncodedPair
 from deployments.inference.work import Failed, PairModel, Stage, Work, run_batch
 
+# How many pairs from the front on may share a batch: enough that neighbours in length are near,
+# and that short ones fill a large batch.
+WINDOW = 128
+SHORT_PAIR = 16
 # The share of a batch that may be padding.
 PADDING = 1 / 16
 # Room for padding in a batch that is a worker's equal share of a short line.
@@ -47,7 +51,10 @@ class Workers:
         self.max_batch_tokens = max_batch_tokens
         self.counters = BatchCounters()
         self._finish = finish
-        self._line = Line(max_padding=math.floor(PADDING * max_batch_tokens))
+        self._line = Line(
+            max_padding=math.floor(PADDING * max_batch_tokens),
+            window=max(WINDOW, max_batch_tokens // SHORT_PAIR),
+        )
         self._wake = asyncio.Event()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="scorer")
         self._tasks: list[asyncio.Task[None]] = []
@@ -135,5 +142,6 @@ class Workers:
     def _count(self, batch: Sequence[Work], seconds: float) -> None:
         self.counters.batches += 1
         self.counters.tokens += sum(work.length for work in batch)
-        self.counters.padded_tokens += len(batch) * max(work.length for work in batch)
+        longest = max(work.length for work in batch)
+        self.counters.padded_tokens += self.model.slots(len(batch), longest)
         self.counters.busy_s += seconds

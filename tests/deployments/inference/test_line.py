@@ -7,11 +7,13 @@ import random
 
 import pytest
 
-from deployments.inference.line import MOST_PASSED, WINDOW, Line, block_of_first
+from deployments.inference.line import MOST_PASSED, Line, block_of_first
 from deployments.inference.score_cache import Key
 from deployments.inference.truncation import AS_CONFIGURED
 from deployments.inference.work import Work
 from tests.deployments.inference.words import encoded
+
+WINDOW = 128
 
 
 def work(length: int, due: int = 0, number: int = 0) -> Work:
@@ -21,7 +23,7 @@ def work(length: int, due: int = 0, number: int = 0) -> Work:
 
 
 def line_of(*works: Work) -> Line:
-    line = Line(max_padding=12)
+    line = Line(max_padding=12, window=WINDOW)
     for one in works:
         line.add(one)
     return line

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
+from deployments.inference.backends import CPU
 from deployments.inference.cpus import usable_cpus
 from deployments.inference.errors import ModelError
 from deployments.inference.sessions import (
-    CPU,
     Device,
     has_driver,
     open_session,

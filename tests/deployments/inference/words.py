@@ -49,6 +49,9 @@ class WordModel:
             raise RuntimeError("poisoned")
         return np.array([np.nan if length == NAN else length for length in lengths], np.float32)
 
+    def slots(self, rows: int, length: int) -> int:
+        return rows * length
+
 
 def encoded(length: int, truncated: bool = False) -> EncodedPair:
     return EncodedPair(np.zeros(length, np.int32), np.zeros(length, np.int32), truncated)

@@ -1,0 +1,173 @@
+"""Rerank servers as processes on loopback: ours behind Ray Serve, and infinity's."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import ENVIRONMENTS, Absent
+from benchmarks.machine import ROOT, clean_environment
+from benchmarks.ours import MAX_QUEUED_TOKENS
+
+HOST = "127.0.0.1"
+START_S = 180.0
+STOP_S = 60.0
+REQUEST_S = 600.0
+INFINITY = ENVIRONMENTS / "infinity" / "bin" / "infinity_emb"
+# Serve's switches for replicas that block their loop never: fewer threads to pass through.
+ONE_LOOP = {
+    "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
+    "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that answers rerank requests at http://127.0.0.1:port/path."""
+
+    name: str
+    port: int
+    path: str
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(HOST, self.port, timeout=REQUEST_S)
+
+    def rerank(self, connection: http.client.HTTPConnection, body: bytes) -> bytes:
+        """Return the answer's JSON; RuntimeError if it is not answered with 200."""
+        connection.request("POST", self.path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        content = response.read()
+        if response.status != 200:
+            raise RuntimeError(f"{self.name} answered {response.status}: {content[:300]!r}")
+        return content
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return the relevance of each text, in input order."""
+        body = json.dumps({"query": query, "documents": texts}).encode()
+        with contextlib.closing(self.connect()) as connection:
+            answer = json.loads(self.rerank(connection, body))
+        by_place = {one["index"]: float(one["relevance_score"]) for one in answer["results"]}
+        return [by_place[place] for place in range(len(texts))]
+
+
+@contextlib.contextmanager
+def onepass(model: Path, scratch: Path, *, one_loop: bool = False) -> Iterator[Server]:
+    """Our application with a cross-encoder alone, no cache, and workers at niceness 0."""
+    server = Server("onepass", free_port(), "/v1/rerank")
+    config = scratch / f"serve-{server.port}.json"
+    config.write_text(json.dumps(application(model, server.port)), encoding="utf-8")
+    environment = {
+        "ONEPASS_HOME": str(scratch / "home"),
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_worker_niceness": "0",
+        **(ONE_LOOP if one_loop else {}),
+    }
+    command = [str(Path(sys.executable).parent / "serve"), "run", str(config)]
+    with running(command, environment, scratch / "onepass.log", server, "/readyz"):
+        yield server
+
+
+def application(model: Path, port: int) -> dict[str, Any]:
+    """The configuration: one replica of each, and room for every client's documents."""
+    scorer = {
+        "model": str(model),
+        "threads": 2,
+        "cache_bytes": 0,
+        "max_queued_tokens": MAX_QUEUED_TOKENS,
+    }
+    limits = {"deadline_ms": 600_000}
+    return {
+        "http_options": {"host": HOST, "port": port},
+        "applications": [
+            {
+                "name": "onepass",
+                "route_prefix": "/",
+                "import_path": "deployments.app:build",
+                "args": {"scorer": scorer, "embedder": None, "limits": limits},
+            }
+        ],
+    }
+
+
+@contextlib.contextmanager
+def infinity(model: Path, scratch: Path, engine: str, batch: int) -> Iterator[Server]:
+    """infinity's own server with one of its engines. Absent if it is not installed."""
+    if not INFINITY.exists():
+        raise Absent("not installed: run scripts/peers")
+    server = Server("infinity", free_port(), "/rerank")
+    options: Mapping[str, object] = {
+        "--model-id": model,
+        "--engine": engine,
+        "--batch-size": batch,
+        "--device": "cpu",
+        "--host": HOST,
+        "--port": server.port,
+    }
+    words = [str(word) for option in options.items() for word in option]
+    command = [str(INFINITY), "v2", *words, "--no-bettertransformer", "--no-model-warmup"]
+    with running(command, {"DO_NOT_TRACK": "1"}, scratch / "infinity.log", server, "/health"):
+        yield server
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, server: Server, ready: str
+) -> Iterator[None]:
+    """Run a command in a process group of its own until the block ends. Absent if it fails."""
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**clean_environment(), **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        wait_until_ready(process, server, ready, log)
+        yield
+    finally:
+        stop(process)
+
+
+def wait_until_ready(
+    process: subprocess.Popen[bytes], server: Server, path: str, log: Path
+) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection = http.client.HTTPConnection(HOST, server.port, timeout=2)
+            connection.request("GET", path)
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.5)
+    last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+    raise Absent(f"{server.name} did not start: {''.join(last)}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask the group to end, wait for what it started itself, and kill what is left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind((HOST, 0))
+        return int(one.getsockname()[1])

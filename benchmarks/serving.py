@@ -1,0 +1,286 @@
+"""Rerank requests over HTTP: ours beside our own in-process loop and infinity's server.
+
+    python -m benchmarks.serving [--quick] [--json] [--models NAME…] [--rounds N]
+
+Each request has the same 100 documents and a query of its own, so that nothing is answered from
+a cache or shared. All servers stay up and take turns, on the same cores as the clients.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # also when run as a file
+
+from benchmarks.agreement import compare
+from benchmarks.contenders import Absent
+from benchmarks.machine import OVERRIDES, describe_machine, others_seconds
+from benchmarks.models import SHAPES, make_model
+from benchmarks.ours import running_batcher, score_texts
+from benchmarks.pairs import Pairs, make_pairs
+from benchmarks.scoring import load_tokenizer
+from benchmarks.servers import Server, infinity, onepass
+from deployments.inference.cpus import usable_cpus
+
+CLIENTS = (1, 4, 16)
+QUICK_CLIENTS = (1, 4)
+DOCUMENTS = 100
+TURN_S = 4.0
+IN_PROCESS = "in process"
+OURS = "onepass"
+# The best of its engines and batch sizes that a search found.
+INFINITY_ENGINE, INFINITY_BATCH = "torch", 4
+
+console = Console(stderr=True)
+
+# Answers one request, given a number that no other request has.
+Ask = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """`client` is what one client keeps open while it asks, one request after the other."""
+
+    name: str
+    client: Callable[[], contextlib.AbstractContextManager[Ask]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Requests a second of all clients, and the seconds that each request took."""
+
+    requests_per_s: float
+    seconds: Sequence[float]
+
+
+@dataclass(slots=True)
+class Measured:
+    """One contender's turns with so many clients."""
+
+    turns: list[Turn] = field(default_factory=list)
+
+    @property
+    def pairs_per_s(self) -> float:
+        return DOCUMENTS * statistics.median(turn.requests_per_s for turn in self.turns)
+
+    @property
+    def p50_ms(self) -> float:
+        return 1e3 * statistics.median(one for turn in self.turns for one in turn.seconds)
+
+
+# By number of clients, then contender.
+Results = dict[int, dict[str, Measured]]
+
+
+def main() -> None:
+    options = parse_options()
+    for name in OVERRIDES:
+        os.environ.pop(name, None)
+    machine, start, others = describe_machine(), time.monotonic(), others_seconds()
+    figures: dict[str, object] = {"benchmark": "serving", "machine": machine}
+    absent: dict[str, str] = {}
+    output = Console(width=140, highlight=False)
+    by_model = {}
+    for name in options.models:
+        results, kendall = measure(name, options, absent)
+        output.print(f"\n### {name}\n", markup=False)
+        output.print(table_of(results))
+        output.print(f"Kendall's tau to the in-process order: {kendall}")
+        by_model[name] = (results, kendall)
+    share = (others_seconds() - others) / ((time.monotonic() - start) * usable_cpus())
+    figures |= as_figures(by_model) | {"others_share": share, "quick": options.quick}
+    figures |= {"absent": sorted(absent), "absent_reasons": absent}
+    if options.json:
+        print(json.dumps(figures))
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="TinyBERT-L2, 1 and 4 clients")
+    parser.add_argument("--json", action="store_true", help="figures as the last line")
+    parser.add_argument("--models", nargs="+", choices=SHAPES, default=["MiniLM-L6", "TinyBERT-L2"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--one-loop", action="store_true", help="Serve's replicas with one loop")
+    options = parser.parse_args()
+    if options.quick:
+        options.models = ["TinyBERT-L2"]
+    return options
+
+
+def measure(
+    name: str, options: argparse.Namespace, absent: dict[str, str]
+) -> tuple[Results, dict[str, float]]:
+    """Start all on one model, let them take turns, and see whether they rank alike."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        scratch = Path(folder)
+        model = make_model(name, scratch)
+        pairs = make_pairs(load_tokenizer(model), DOCUMENTS)
+        say(f"{name}: starting the servers")
+        alone = stack.enter_context(in_process(model.folder, pairs))
+        servers = [stack.enter_context(onepass(model.folder, scratch, one_loop=options.one_loop))]
+        try:
+            starting = infinity(model.folder, scratch, INFINITY_ENGINE, INFINITY_BATCH)
+            servers.append(stack.enter_context(starting))
+        except Absent as reason:
+            absent["infinity"] = str(reason)
+        contenders = [alone, *(http_contender(server, pairs) for server in servers)]
+        order = asyncio.run(logits_of(model.folder, pairs))
+        kendall = {
+            server.name: round(compare(order, server.scores(pairs.query, pairs.texts)).kendall, 4)
+            for server in servers
+        }
+        clients = QUICK_CLIENTS if options.quick else CLIENTS
+        return run_rounds(contenders, clients, options.rounds), kendall
+
+
+def run_rounds(contenders: Sequence[Contender], clients: Sequence[int], rounds: int) -> Results:
+    results: Results = {count: {one.name: Measured() for one in contenders} for count in clients}
+    numbers = itertools.count()
+    for number in range(rounds + 1):
+        say(f"round {number} of {rounds}" if number else "warming up")
+        for count, contender in itertools.product(clients, contenders):
+            turn = take_turn(contender, count, numbers)
+            if number:
+                results[count][contender.name].turns.append(turn)
+    return results
+
+
+def take_turn(contender: Contender, clients: int, numbers: Iterator[int]) -> Turn:
+    """Let so many clients ask, each until the turn is over; every request is waited for."""
+    with ThreadPoolExecutor(clients) as threads:
+        start = time.perf_counter()
+        asking = [
+            threads.submit(ask_on, contender, start + TURN_S, numbers) for _ in range(clients)
+        ]
+        seconds = [one for client in asking for one in client.result()]
+    return Turn(len(seconds) / (time.perf_counter() - start), seconds)
+
+
+def ask_on(contender: Contender, end: float, numbers: Iterator[int]) -> list[float]:
+    seconds: list[float] = []
+    with contender.client() as ask:
+        while not seconds or time.perf_counter() < end:
+            start = time.perf_counter()
+            ask(next(numbers))
+            seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def http_contender(server: Server, pairs: Pairs) -> Contender:
+    # Encoded once: what a client spends on its own work is no server's.
+    documents = json.dumps(pairs.texts)
+
+    @contextlib.contextmanager
+    def client() -> Iterator[Ask]:
+        connection = server.connect()
+        yield lambda number: check(server.rerank(connection, body(number)))
+        connection.close()
+
+    def body(number: int) -> bytes:
+        query = json.dumps(f"{pairs.query} {number}")
+        return f'{{"query": {query}, "documents": {documents}}}'.encode()
+
+    return Contender(server.name, client)
+
+
+def check(answer: bytes) -> None:
+    if answer.count(b'"relevance_score"') != DOCUMENTS:
+        raise RuntimeError(f"an answer without {DOCUMENTS} scores: {answer[:300]!r}")
+
+
+@contextlib.contextmanager
+def in_process(model: Path, pairs: Pairs) -> Iterator[Contender]:
+    """The batcher on a loop in a thread, as a replica has it, asked by threads."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    running = running_batcher(model)
+    _, batcher = asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result()
+
+    def ask(number: int) -> None:
+        query = f"{pairs.query} {number}"
+        asyncio.run_coroutine_threadsafe(score_texts(batcher, query, pairs.texts), loop).result()
+
+    try:
+        yield Contender(IN_PROCESS, lambda: contextlib.nullcontext(ask))
+    finally:
+        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def logits_of(model: Path, pairs: Pairs) -> list[float]:
+    async with running_batcher(model) as (_, batcher):
+        return await score_texts(batcher, pairs.query, pairs.texts)
+
+
+def table_of(results: Results) -> Table:
+    table = Table(box=box.MARKDOWN)
+    table.add_column("server", no_wrap=True)
+    for column in ("clients", "pairs/s", "÷ in process", "p50 ms", "added ms", "ours ÷ it"):
+        table.add_column(column, justify="right")
+    for clients, by_name in results.items():
+        alone, ours = by_name[IN_PROCESS], by_name[OURS]
+        for name, one in by_name.items():
+            table.add_row(
+                name,
+                str(clients),
+                f"{one.pairs_per_s:.0f}",
+                f"{one.pairs_per_s / alone.pairs_per_s:.3f}",
+                f"{one.p50_ms:.1f}",
+                f"{one.p50_ms - alone.p50_ms:.1f}",
+                f"{ours.pairs_per_s / one.pairs_per_s:.2f}",
+            )
+    return table
+
+
+def as_figures(by_model: Mapping[str, tuple[Results, Mapping[str, float]]]) -> dict[str, object]:
+    """Figures keyed "contender/model/clients"; `ratios` are ours ÷ theirs."""
+    cells = [
+        (f"{name}/{model}/{clients}", name, one, by_name)
+        for model, (results, _) in by_model.items()
+        for clients, by_name in results.items()
+        for name, one in by_name.items()
+    ]
+    return {
+        "pairs_per_s": {key: one.pairs_per_s for key, _, one, _ in cells},
+        "p50_ms": {key: one.p50_ms for key, _, one, _ in cells},
+        "ratios": {
+            key: round(by_name[OURS].pairs_per_s / one.pairs_per_s, 3)
+            for key, name, one, by_name in cells
+            if name != OURS
+        },
+        "added_p50_ms": {
+            key: round(one.p50_ms - by_name[IN_PROCESS].p50_ms, 2)
+            for key, name, one, by_name in cells
+            if name == OURS
+        },
+        "kendall": {model: kendall for model, (_, kendall) in by_model.items()},
+    }
+
+
+def say(line: str) -> None:
+    console.print(line, style="dim", highlight=False)
+
+
+if __name__ == "__main__":
+    main()
