@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import httpx
 import lancedb
 import pytest
 
@@ -248,6 +249,47 @@ def test_rerank_answers_in_jinas_shape_for_the_published_pair(server: Server) ->
         pytest.approx(-11.187, abs=0.01),
     ]
     assert answer["usage"]["total_tokens"] == 34 + 22
+
+
+def test_a_document_that_is_cut_where_the_request_says_has_another_score(server: Server) -> None:
+    document = "The observatory opens at dusk. " * 20
+    body = {"query": "When does it open?", "documents": [document, "It opens at noon."]}
+    whole = server.http.post("/v1/rerank", json=body).json()
+    cut = server.http.post("/v1/rerank", json={**body, "max_tokens_per_doc": 6}).json()
+    first, second = (
+        sorted(one["results"], key=lambda result: result["index"]) for one in (whole, cut)
+    )
+    assert [(result["truncated"], result["tokens"]) for result in second] == [
+        (True, 14),
+        (False, 13),
+    ]
+    assert first[0]["truncated"] is False
+    assert first[0]["logit"] != second[0]["logit"]
+    assert first[1]["logit"] == pytest.approx(second[1]["logit"], abs=1e-4)
+    assert cut["meta"]["forward_passes"] == 2
+
+
+async def test_what_clients_that_leave_had_asked_for_is_dropped(server: Server) -> None:
+    documents = [f"{word} of the old town" for word in ["the", "a", "one", "no", "any"]]
+
+    async def ask_and_leave(client: httpx.AsyncClient, number: int) -> bool:
+        body = {"query": f"question {number}", "documents": documents}
+        try:
+            await client.post("/v1/rerank", json=body, timeout=0.01 * (number % 30 + 1))
+        except httpx.TimeoutException:
+            return True
+        return False
+
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        left = await asyncio.gather(*(ask_and_leave(client, number) for number in range(300)))
+    assert sum(left) > 30
+
+    def is_idle() -> bool:
+        (scorer,) = server.status()["deployments"]["Scorer"]
+        return (scorer["pairs_in_flight"], scorer["queued_tokens"]) == (0, 0)
+
+    server.wait_until(is_idle, 30)
+    assert server.search(QUESTIONS[0]["question"])["degraded"] == []
 
 
 def test_the_command_shows_a_table(server: Server) -> None:
