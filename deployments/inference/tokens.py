@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 MAX_CHARACTERS_PER_TOKEN = 16
 FEWEST_TOKENS = 8
+REMEMBERED_QUERIES = 64
 PAD_TOKENS = ("[PAD]", "<pad>", "<|endoftext|>")
 
 
@@ -85,21 +87,27 @@ class PairTokenizer:
         self.pair_frame = find_frame(self.tokenizer, path, ("a", "b"))
         self.text_frame = find_frame(self.tokenizer, path, ("a",))
         self.encode_bare = encoder_of(self.tokenizer)
+        # The texts of one request come in slices, and its query is encoded once for all of them.
+        self.encode_query = lru_cache(REMEMBERED_QUERIES)(self._encode_query)
 
     def encode_pairs(
         self, query: str, documents: Sequence[str], truncation: Truncation = AS_CONFIGURED
     ) -> list[EncodedPair]:
-        """Encode one query with each document, in order. The query is encoded once."""
+        """Encode one query with each document, in order."""
         limits = limits_in(self.max_tokens, truncation, self.own)
         before, between, after = self.pair_frame.gaps
         query_type, text_type = self.pair_frame.types
-        ((query_ids, query_cut),) = self.encode_within([query], limits.query, "right")
+        query_ids, query_cut = self.encode_query(query, limits.query)
         head = joined(before, query_ids, query_type, between)
         room = min(limits.document, self.max_tokens - self.pair_frame.size - len(query_ids))
         return [
             encoded(joined(head, ids, text_type, after), query_cut or cut)
             for ids, cut in self.encode_within(documents, room, limits.side)
         ]
+
+    def _encode_query(self, query: str, room: int) -> tuple[Ids, bool]:
+        ((ids, cut),) = self.encode_within([query], room, "right")
+        return ids, cut
 
     def encode_texts(self, texts: Sequence[str]) -> list[EncodedPair]:
         """Encode single texts, in order; each keeps its beginning."""

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tokenizers import Tokenizer, processors
 from deployments.inference.errors import ModelError
 from deployments.inference.tokens import EncodedPair, PairTokenizer
 from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation
+from deployments.inference.words import Ids
 from tests.deployments.inference.frames import roberta
 
 TEXTS = [
@@ -298,3 +300,22 @@ def test_a_process_forked_after_use_encodes_as_its_parent_does(tmp_path: Path) -
         path,
     )
     assert printed.split() == ["false", "True", "False"]
+
+
+def test_a_query_is_encoded_once_for_all_slices_of_a_request(
+    tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = PairTokenizer(tokenizer_path, 64)
+    encode, seen = tokenizer.encode_bare, list[str]()
+
+    def noting(texts: Sequence[str]) -> list[Ids]:
+        seen.extend(texts)
+        return encode(texts)
+
+    monkeypatch.setattr(tokenizer, "encode_bare", noting)
+    assert ids(tokenizer.encode_pairs("city", ["river"])) == [[2, 8, 3, 9, 3]]
+    assert ids(tokenizer.encode_pairs("city", ["berlin", "old"])) == [
+        [2, 8, 3, 5, 3],
+        [2, 8, 3, 10, 3],
+    ]
+    assert seen == ["city", "river", "berlin", "old"]
