@@ -35,7 +35,9 @@ class ModelResult:
     peak_gflops: float
     padding_share: float
     tokenising_share: float
+    first_tokenising_share: float
     cut: bool
+    rounds: int
 
     @property
     def share_of_peak(self) -> float:
@@ -101,7 +103,9 @@ BY_MODEL = (
     "share_of_peak",
     "padding_share",
     "tokenising_share",
+    "first_tokenising_share",
     "cut",
+    "rounds",
 )
 
 

@@ -73,14 +73,20 @@ def find_best_batch(contender: Contender, say: Say) -> int | None:
     return min(seconds, key=seconds.__getitem__)
 
 
-def run_rounds(settings: Mapping[Contender, Sequence[int | None]], rounds: int, say: Say) -> Rounds:
+def run_rounds(
+    settings: Mapping[Contender, Sequence[int | None]], rounds: int, budget_s: float, say: Say
+) -> Rounds:
     """Measure each contender at each of its batch sizes once a round, after one run to warm up.
 
-    One that ends on the way is left out.
+    One that ends on the way is left out. No round is begun after `budget_s`, but for the first.
     """
     result = Rounds()
+    end = time.monotonic() + budget_s
     alive = dict(settings)
     for number in range(rounds + 1):
+        if number > 1 and time.monotonic() > end:
+            say(f"no time is left for round {number}")
+            break
         say(f"round {number} of {rounds}" if number else "warming up")
         for contender, sizes in list(alive.items()):
             try:

@@ -31,8 +31,10 @@ def show(report: Report, console: Console) -> None:
         console.print(
             f"Ours: {result.gflops:.0f} of {result.peak_gflops:.0f} GFLOP/s "
             f"({result.share_of_peak:.0%} of the peak), padding {result.padding_share:.1%}, "
-            f"tokenising {result.tokenising_share:.1%} of a request, "
-            f"last layer {'cut' if result.cut else 'whole'}."
+            f"tokenising {result.tokenising_share:.1%} of a request "
+            f"({result.first_tokenising_share:.1%} where no word was seen before), "
+            f"last layer {'cut' if result.cut else 'whole'}. "
+            f"Medians of {result.rounds} rounds."
         )
 
 
