@@ -35,8 +35,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "Embedder": {"max_ongoing_requests": 64, "graceful_shutdown_timeout_s": 5},
     "Retrieval": {"max_ongoing_requests": 64, "graceful_shutdown_timeout_s": 5},
-    # Admission is the batcher's, in tokens.
-    "Scorer": {"max_ongoing_requests": 256, "graceful_shutdown_timeout_s": 5},
+    "Scorer": {
+        "max_ongoing_requests": 256,  # admission is the batcher's, in tokens
+        "health_check_period_s": 5,
+        "health_check_timeout_s": 20,  # more than a stuck pair is given
+        "graceful_shutdown_timeout_s": 5,
+    },
     # Single owners: the old replica stops before the new one starts.
     "Indexer": {
         "num_replicas": 1,
