@@ -42,7 +42,7 @@ QUICK_MODEL = "MiniLM-L6"
 # What the search over all batch sizes found there, so that a quick run need not search.
 QUICK_BATCHES = {
     "sentence-transformers-torch": 4,
-    "sentence-transformers-onnx": 4,
+    "sentence-transformers-onnx": 2,
     "fastembed": 1,
     "ctranslate2": 4,
     "naive": 1,
