@@ -25,6 +25,7 @@ from deployments.inference.work import (
     Failed,
     PairModel,
     PairOutcome,
+    Request,
     Stage,
     Work,
     encode_texts,
@@ -143,9 +144,8 @@ class Batcher:
             raise self._overloaded()
         due = self._admitted_tokens + 2 * (cost + sum(work.cost for work in joined))
         number = next(self._requests)
-        done = asyncio.get_running_loop().create_future
         works = {
-            key: Work(key, text, cost, due, number, done())
+            key: Work(key, text, cost, due, number)
             for (key, text), cost in zip(texts.items(), costs, strict=True)
         }
         self.queued_tokens += cost
@@ -183,7 +183,7 @@ class Batcher:
         loop = asyncio.get_running_loop()
         ordered = sorted(works, key=lambda work: -len(work.text))
         for start in range(0, len(ordered), SLICE):
-            part = [work for work in ordered[start : start + SLICE] if not work.done.done()]
+            part = [work for work in ordered[start : start + SLICE] if work.result is None]
             if not part:
                 continue
             texts, truncation = [work.text for work in part], part[0].key.truncation
@@ -193,25 +193,28 @@ class Batcher:
             for work, one in zip(part, encoded, strict=True):
                 if isinstance(one, Failed):
                     self._finish(work, one)
-                elif not work.done.done():
+                elif work.result is None:
                     self.queued_tokens += one.length - work.cost
-                    work.encoded, work.cost, work.text = one, one.length, ""
+                    work.encoded, work.text = one, ""
+                    work.cost = work.length = one.length
                     self.workers.add(work)
 
     async def _wait(self, works: set[Work], timeout_s: float) -> None:
+        if not works:
+            return
+        request = Request(len(works), asyncio.get_running_loop().create_future())
         for work in works:
-            work.waiters += 1
+            work.waiting.append(request)
         try:
-            if works:
-                await asyncio.wait({work.done for work in works}, timeout=max(timeout_s, 0.0))
+            await asyncio.wait({request.done}, timeout=max(timeout_s, 0.0))
         finally:
             for work in works:
-                self._leave(work)
+                self._leave(work, request)
 
-    def _leave(self, work: Work) -> None:
+    def _leave(self, work: Work, request: Request) -> None:
         """Drop work for which nobody waits any more, unless it runs: that is kept for repeats."""
-        work.waiters -= 1
-        if work.waiters or work.done.done() or work.stage is Stage.RUNNING:
+        work.waiting.remove(request)
+        if work.waiting or work.result is not None or work.stage is Stage.RUNNING:
             return
         if work.stage is Stage.WAITING:
             self.workers.remove(work)
@@ -220,7 +223,7 @@ class Batcher:
 
     def _finish(self, work: Work, result: float | Failed) -> None:
         """Take a work's logit, or why it has none; once only, for it may have been dropped."""
-        if work.done.done():
+        if work.result is not None:
             return
         if isinstance(result, Failed):
             self.counters.pairs_failed += 1
@@ -235,7 +238,7 @@ class Batcher:
     def _settle(self, work: Work, result: RawScore | Failed) -> None:
         self.queued_tokens -= work.cost
         del self._in_flight[work.key]
-        work.done.set_result(result)
+        work.settle(result)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task that is kept until it ends; the loop itself keeps weak references only."""

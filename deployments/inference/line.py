@@ -32,6 +32,8 @@ class Line:
         return len(self._works)
 
     def add(self, work: Work) -> None:
+        """Put a work in its place: by when it is due, then by request, the longest first."""
+        work.rank = (work.due, work.number, -work.length, id(work))
         insort(self._works, work, key=rank)
         self.tokens += work.length
 
@@ -59,10 +61,8 @@ class Line:
     def _window(self) -> list[Work]:
         """The works that may go next: from the front to the last that may not be passed."""
         window = self._works[: self.window]
-        for place in range(len(window) - 1, -1, -1):
-            if window[place].passed >= MOST_PASSED:
-                return window[: place + 1]
-        return window
+        passed = [place for place, work in enumerate(window) if work.passed >= MOST_PASSED]
+        return window[: passed[-1] + 1] if passed else window
 
 
 def block_of_first(lengths: Sequence[int], max_tokens: int, max_padding: int) -> list[int]:
@@ -74,7 +74,7 @@ def block_of_first(lengths: Sequence[int], max_tokens: int, max_padding: int) ->
     """
     block: list[int] = []
     padding = 0
-    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
         longest = lengths[block[0]] if block else lengths[place]
         padding += longest - lengths[place]
         if longest * (len(block) + 1) > max_tokens or padding > max_padding:
@@ -87,10 +87,9 @@ def block_of_first(lengths: Sequence[int], max_tokens: int, max_padding: int) ->
 
 def count_passed(window: Sequence[Work], places: Sequence[int]) -> None:
     """Tell those who stay how many from behind them were taken."""
-    taken = set(places)
-    behind = 0
-    for place in range(len(window) - 1, -1, -1):
+    taken, behind = set(places), len(places)
+    for place in range(max(places)):
         if place in taken:
-            behind += 1
+            behind -= 1
         else:
             window[place].passed += behind

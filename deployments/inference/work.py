@@ -7,7 +7,7 @@ import enum
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
@@ -61,7 +61,7 @@ class PairOutcome:
 
 
 class Stage(enum.Enum):
-    """Where a work is; one that is done has its future set."""
+    """Where a work is that has no result yet."""
 
     TOKENISING = enum.auto()
     WAITING = enum.auto()
@@ -69,12 +69,21 @@ class Stage(enum.Enum):
 
 
 @dataclass(eq=False, slots=True)
+class Request:
+    """Whoever waits for works; `done` is set once none of them is `left`."""
+
+    left: int
+    done: asyncio.Future[None]
+
+
+@dataclass(eq=False, slots=True)
 class Work:
     """One distinct pair on its way to the model.
 
-    `cost` is its tokens, estimated until they are counted. `due` and `number` are its request's:
-    when it is due, counted in admitted tokens, and which in order it was. `passed`
-    counts the pairs that went before it from behind it in line.
+    `cost` is its tokens, estimated until they are counted: `length` is 0 until then. `due` and
+    `number` are its request's: when it is due, counted in admitted tokens, and which in order it
+    was. `rank` is its place in line, and `passed` counts the pairs that went before it from
+    behind it there. `result` ends it.
     """
 
     key: Key
@@ -82,20 +91,21 @@ class Work:
     cost: int
     due: int
     number: int
-    done: asyncio.Future[RawScore | Failed]
-    waiters: int = 0
-    passed: int = 0
+    waiting: list[Request] = field(default_factory=list)
     stage: Stage = Stage.TOKENISING
     encoded: EncodedPair | None = None
+    length: int = 0
+    rank: tuple[int, ...] = ()
+    passed: int = 0
+    result: RawScore | Failed | None = None
 
-    @property
-    def length(self) -> int:
-        return self.encoded.length if self.encoded is not None else 0
-
-    @property
-    def rank(self) -> tuple[int, int, int, int]:
-        """Its place in line: by when it is due, then by request, longest first."""
-        return (self.due, self.number, -self.length, id(self))
+    def settle(self, result: RawScore | Failed) -> None:
+        """End it, and let those go on who waited for nothing else."""
+        self.result = result
+        for request in self.waiting:
+            request.left -= 1
+            if request.left == 0 and not request.done.done():
+                request.done.set_result(None)
 
 
 def run_batch(model: PairModel, batch: Sequence[EncodedPair]) -> list[float | Failed]:
@@ -136,8 +146,8 @@ def outcome_of(source: RawScore | Work, *, own: bool) -> PairOutcome:
     """What came by now of a cached score, or of work of one's `own` or another request's."""
     if isinstance(source, RawScore):
         return PairOutcome(source, "cache")
-    result = source.done.result() if source.done.done() else DROPPED
-    if result is DROPPED:
+    result = source.result
+    if result is None or result is DROPPED:
         return PairOutcome(None, None, "not scored in time", late=True)
     if isinstance(result, Failed):
         return PairOutcome(None, None, str(result))

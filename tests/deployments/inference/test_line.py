@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import pytest
@@ -11,15 +10,13 @@ from deployments.inference.line import MOST_PASSED, Line, block_of_first
 from deployments.inference.score_cache import Key
 from deployments.inference.truncation import AS_CONFIGURED
 from deployments.inference.work import Work
-from tests.deployments.inference.words import encoded
 
 WINDOW = 128
 
 
 def work(length: int, due: int = 0, number: int = 0) -> Work:
     key = Key("t", AS_CONFIGURED, f"{due} {number} {length}")
-    done = asyncio.get_running_loop().create_future()
-    return Work(key, "", length, due, number, done, waiters=1, encoded=encoded(length))
+    return Work(key, "", length, due, number, length=length)
 
 
 def line_of(*works: Work) -> Line:
@@ -33,43 +30,43 @@ def lengths(works: list[Work]) -> list[int]:
     return [work.length for work in works]
 
 
-async def test_a_batch_holds_neighbours_in_length_within_the_budget() -> None:
+def test_a_batch_holds_neighbours_in_length_within_the_budget() -> None:
     line = line_of(*(work(length) for length in (10, 90, 12, 50, 88, 49)))
     assert [lengths(line.take(180)) for _ in range(3)] == [[90, 88], [50, 49], [12, 10]]
     assert (line.take(200), len(line), line.tokens) == ([], 0, 0)
 
 
-async def test_a_pair_longer_than_the_budget_goes_alone() -> None:
+def test_a_pair_longer_than_the_budget_goes_alone() -> None:
     line = line_of(work(300), work(5))
     assert [lengths(line.take(100)) for _ in range(2)] == [[300], [5]]
 
 
-async def test_whoever_is_due_first_is_in_the_next_batch_with_whoever_is_as_long() -> None:
+def test_whoever_is_due_first_is_in_the_next_batch_with_whoever_is_as_long() -> None:
     line = line_of(work(50, due=9), work(10, due=1), work(9, due=9, number=1), work(51, due=2))
     assert lengths(line.take(40)) == [10, 9]
     assert lengths(line.take(120)) == [51, 50]
 
 
-async def test_equal_requests_go_first_come_first_served() -> None:
+def test_equal_requests_go_first_come_first_served() -> None:
     line = line_of(work(8, due=5, number=2), work(9, due=5, number=1))
     assert [lengths(line.take(9)) for _ in range(2)] == [[9], [8]]
 
 
-async def test_what_is_removed_is_in_no_batch() -> None:
+def test_what_is_removed_is_in_no_batch() -> None:
     gone = work(20)
     line = line_of(work(21), gone, work(19))
     line.remove(gone)
     assert (lengths(line.take(100)), line.tokens) == ([21, 19], 0)
 
 
-async def test_only_the_window_is_searched_for_neighbours() -> None:
+def test_only_the_window_is_searched_for_neighbours() -> None:
     front = [work(100 + number, number=number) for number in range(WINDOW)]
     line = line_of(*front, work(100, number=WINDOW))
     assert lengths(line.take(200)) == [100]
     assert 100 in lengths(line.take(202))
 
 
-async def test_no_pair_is_passed_by_more_than_the_bound_and_a_batch() -> None:
+def test_no_pair_is_passed_by_more_than_the_bound_and_a_batch() -> None:
     """The first in line are of all lengths, and short pairs that fit each come without end."""
     budget, most_in_a_batch = 100, 20
     source = random.Random(5)
@@ -88,7 +85,7 @@ async def test_no_pair_is_passed_by_more_than_the_bound_and_a_batch() -> None:
     assert 0 < max(before.values()) <= MOST_PASSED + most_in_a_batch
 
 
-async def test_a_pair_that_was_passed_often_enough_lets_no_other_pass() -> None:
+def test_a_pair_that_was_passed_often_enough_lets_no_other_pass() -> None:
     patient = work(50, number=1)
     patient.passed = MOST_PASSED
     line = line_of(work(10, number=0), patient, work(10, number=2), work(50, number=3))
