@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipeline.errors import DeadlineExceeded
 from pipeline.scoring import Pair, Score, ScoreAnswer, Tally, first_failure
 from pipeline.stamps import pair_digest, strength_of
 
 
-@dataclass(frozen=True, slots=True)
-class RankedText:
+class RankedText(NamedTuple):
     """A text's place in the input, its score, and how much of the pair the model saw."""
 
-    index: int
+    place: int
     relevance: float
     logit: float | None
     truncated: bool

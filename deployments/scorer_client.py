@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from deployments.breaker import Breaker
 from deployments.budget import RESERVE_S, left_s
@@ -91,7 +90,7 @@ def shortened(pair: Pair, side: Side | None) -> Pair:
     if len(text) <= CHARACTER_CAP:
         return pair
     if side is not None:
-        return replace(pair, text=text[kept(len(text), CHARACTER_CAP, side)])
+        return pair._replace(text=text[kept(len(text), CHARACTER_CAP, side)])
     if len(text) <= 2 * CHARACTER_CAP:
         return pair
-    return replace(pair, text=text[:CHARACTER_CAP] + text[-CHARACTER_CAP:])
+    return pair._replace(text=text[:CHARACTER_CAP] + text[-CHARACTER_CAP:])

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 from pipeline.hits import Hit
 from pipeline.stamps import CROSS_ENCODER_SCORE, Stamp, pair_digest
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+# These two are tuples, since hundreds of them cross processes with each request: a frozen
+# dataclass with slots takes ten times as long to pickle.
+class Pair(NamedTuple):
     """A text to be scored against the query, and the digest of (query, text)."""
 
     digest: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PairScore:
+class PairScore(NamedTuple):
     """A scorer's answer for one pair: `relevance` in [0, 1], or None with the `reason`, which is
     for people; `late` says that there was no time for it. `tokens` are those that the model saw,
     special ones included."""

@@ -101,13 +101,13 @@ def answer(request: RerankRequest, ranking: RerankAnswer) -> dict[str, Any]:
 
 def result(ranked: RankedText, request: RerankRequest) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "index": ranked.index,
+        "index": ranked.place,
         "relevance_score": ranked.relevance,
         "logit": ranked.logit,
         "truncated": ranked.truncated,
         "tokens": ranked.tokens,
     }
-    document = request.documents[ranked.index]
+    document = request.documents[ranked.place]
     if document.id is not None:
         entry["id"] = document.id
     if request.return_documents:
