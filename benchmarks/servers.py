@@ -25,11 +25,6 @@ START_S = 180.0
 STOP_S = 60.0
 REQUEST_S = 600.0
 INFINITY = ENVIRONMENTS / "infinity" / "bin" / "infinity_emb"
-# Serve's switches for replicas that block their loop never: fewer threads to pass through.
-ONE_LOOP = {
-    "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
-    "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def onepass(model: Path, scratch: Path, *, one_loop: bool = False) -> Iterator[Server]:
+def onepass(model: Path, scratch: Path) -> Iterator[Server]:
     """Our application with a cross-encoder alone, no cache, and workers at niceness 0."""
     server = Server("onepass", free_port(), "/v1/rerank")
     config = scratch / f"serve-{server.port}.json"
@@ -71,7 +66,6 @@ def onepass(model: Path, scratch: Path, *, one_loop: bool = False) -> Iterator[S
         "ONEPASS_HOME": str(scratch / "home"),
         "RAY_AUTH_MODE": "disabled",
         "RAY_worker_niceness": "0",
-        **(ONE_LOOP if one_loop else {}),
     }
     command = [str(Path(sys.executable).parent / "serve"), "run", str(config)]
     with running(command, environment, scratch / "onepass.log", server, "/readyz"):

@@ -118,7 +118,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="figures as the last line")
     parser.add_argument("--models", nargs="+", choices=SHAPES, default=["MiniLM-L6", "TinyBERT-L2"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--one-loop", action="store_true", help="Serve's replicas with one loop")
     options = parser.parse_args()
     if options.quick:
         options.models = ["TinyBERT-L2"]
@@ -135,7 +134,7 @@ def measure(
         pairs = make_pairs(load_tokenizer(model), DOCUMENTS)
         say(f"{name}: starting the servers")
         alone = stack.enter_context(in_process(model.folder, pairs))
-        servers = [stack.enter_context(onepass(model.folder, scratch, one_loop=options.one_loop))]
+        servers = [stack.enter_context(onepass(model.folder, scratch))]
         try:
             starting = infinity(model.folder, scratch, INFINITY_ENGINE, INFINITY_BATCH)
             servers.append(stack.enter_context(starting))
