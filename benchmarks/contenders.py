@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -98,8 +99,9 @@ class Contender:
     def run(self, batch: int | None) -> Run:
         """Score all pairs once; None is the contender's default. Absent if it has ended."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"batch": batch}) + "\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended: reading says why
+            self.process.stdin.write(json.dumps({"batch": batch}) + "\n")
+            self.process.stdin.flush()
         return Run(**self._read())
 
     def __enter__(self) -> Contender:

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from benchmarks.contenders import Absent, Contender, Run
 from benchmarks.machine import measured_peak
@@ -17,6 +18,7 @@ TURN_S = 0.5
 PAUSE_S = 0.3
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -73,6 +75,12 @@ def find_best_batch(contender: Contender, say: Say) -> int | None:
     return min(seconds, key=seconds.__getitem__)
 
 
+def rotated(entries: Sequence[T], places: int) -> list[T]:
+    """Return the entries from another one on, so that nobody always follows the same one."""
+    start = places % len(entries) if entries else 0
+    return [*entries[start:], *entries[:start]]
+
+
 def run_rounds(
     settings: Mapping[Contender, Sequence[int | None]], rounds: int, budget_s: float, say: Say
 ) -> Rounds:
@@ -88,7 +96,7 @@ def run_rounds(
             say(f"no time is left for round {number}")
             break
         say(f"round {number} of {rounds}" if number else "warming up")
-        for contender, sizes in list(alive.items()):
+        for contender, sizes in rotated(list(alive.items()), number):
             try:
                 turns = {size: take_turn(contender, size) for size in sizes}
             except Absent as reason:

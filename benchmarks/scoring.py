@@ -18,7 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -90,7 +90,7 @@ def measure(options: argparse.Namespace) -> Report:
             with contextlib.ExitStack() as stack:
                 contenders = start_contenders(model, pairs, stack, absent)
                 versions |= {one.entry.name: one.versions for one in contenders if one.versions}
-                settings = {one: choose_batches(one, options.quick) for one in contenders}
+                settings = choose_settings(contenders, options.quick, absent)
                 rounds = run_rounds(settings, options.rounds, budget_s, say)
             absent |= rounds.failures
             results.append(result_of(model, pairs, rounds))
@@ -114,6 +114,19 @@ def start_contenders(
                 raise
             absent[entry.name] = str(reason)
     return contenders
+
+
+def choose_settings(
+    contenders: Sequence[Contender], quick: bool, absent: dict[str, str]
+) -> dict[Contender, list[int | None]]:
+    """Choose each contender's batch sizes; note those that end on the way in `absent`."""
+    settings = {}
+    for contender in contenders:
+        try:
+            settings[contender] = choose_batches(contender, quick)
+        except Absent as reason:
+            absent[contender.entry.name] = str(reason)
+    return settings
 
 
 def choose_batches(contender: Contender, quick: bool) -> list[int | None]:

@@ -20,6 +20,7 @@ from typing import Any
 from benchmarks.contenders import ENVIRONMENTS, Absent
 from benchmarks.machine import ROOT, clean_environment
 from benchmarks.ours import MAX_QUEUED_TOKENS
+from deployments.inference.cpus import usable_cpus
 
 HOST = "127.0.0.1"
 START_S = 180.0
@@ -80,10 +81,10 @@ def onepass(model: Path, scratch: Path, *, haproxy: bool = False) -> Iterator[Se
 
 
 def application(model: Path, port: int) -> dict[str, Any]:
-    """The configuration: one replica of each, and room for every client's documents."""
+    """The configuration: one replica of each, all cores, room for every client's documents."""
     scorer = {
         "model": str(model),
-        "threads": 2,
+        "threads": usable_cpus(),
         "cache_bytes": 0,
         "max_queued_tokens": MAX_QUEUED_TOKENS,
     }

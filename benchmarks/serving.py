@@ -32,13 +32,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # also when run as a file
 
 from benchmarks.agreement import compare
 from benchmarks.contenders import Absent
-from benchmarks.machine import OVERRIDES, describe_machine, others_seconds
+from benchmarks.machine import OVERRIDES, describe_machine
 from benchmarks.models import SHAPES, make_model
 from benchmarks.ours import running_batcher, score_texts
 from benchmarks.pairs import Pairs, make_pairs
 from benchmarks.scoring import load_tokenizer
 from benchmarks.servers import Server, infinity, onepass
-from deployments.inference.cpus import usable_cpus
 
 CLIENTS = (1, 4, 16)
 QUICK_CLIENTS = (1, 4)
@@ -94,8 +93,7 @@ def main() -> None:
     options = parse_options()
     for name in OVERRIDES:
         os.environ.pop(name, None)
-    machine, start, others = describe_machine(), time.monotonic(), others_seconds()
-    figures: dict[str, object] = {"benchmark": "serving", "machine": machine}
+    figures: dict[str, object] = {"benchmark": "serving", "machine": describe_machine()}
     absent: dict[str, str] = {}
     output = Console(width=140, highlight=False)
     by_model = {}
@@ -105,8 +103,7 @@ def main() -> None:
         output.print(table_of(results))
         output.print(f"Kendall's tau to the in-process order: {kendall}")
         by_model[name] = (results, kendall)
-    share = (others_seconds() - others) / ((time.monotonic() - start) * usable_cpus())
-    figures |= as_figures(by_model) | {"others_share": share, "quick": options.quick}
+    figures |= as_figures(by_model) | {"quick": options.quick}
     figures |= {"proxy": "haproxy" if options.haproxy else "serve"}
     figures |= {"absent": sorted(absent), "absent_reasons": absent}
     if options.json:

@@ -38,7 +38,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "Scorer": {
         "max_ongoing_requests": 256,  # admission is the batcher's, in tokens
         "health_check_period_s": 5,
-        "health_check_timeout_s": 20,  # more than a stuck pair is given
+        "health_check_timeout_s": 60,  # more than a stuck batch is ever given
         "graceful_shutdown_timeout_s": 5,
     },
     # Single owners: the old replica stops before the new one starts.

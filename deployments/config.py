@@ -171,7 +171,9 @@ class ScorerArgs(ModelArgs):
         le=1_048_576,
     )
     max_queued_tokens: int = option(
-        25_000, "over it 429: what two cores score in timeout_ms; raise it on a GPU", ge=1
+        25_000,
+        "more than this ahead of a request is 429: a few seconds of two cores; raise it on a GPU",
+        ge=1,
     )
 
 

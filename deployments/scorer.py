@@ -22,8 +22,9 @@ from deployments.inference.work import PairOutcome
 from deployments.logs import join_serve_log
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 
-# Far beyond the longest honest batch: one pair of the whole window takes less than a second.
-STUCK_S = 10.0
+# A batch is stuck when it takes ten times as long as the slowest one of the warm-up, at least
+# the first of these, and at most the second, which Serve's own timeout must exceed.
+STUCK_S, LONGEST_STUCK_S = 10.0, 50.0
 REPORT_INTERVAL_S = 1.0
 
 
@@ -33,6 +34,8 @@ class Scorer:
     def __init__(self, args: ScorerArgs) -> None:
         join_serve_log()
         self.encoder = load_encoder(args)
+        slowest_s = self.encoder.warm_up(args.max_batch_tokens)
+        self.stuck_s = min(max(STUCK_S, 10 * slowest_s), LONGEST_STUCK_S)
         self.canary = Canary.of(self.encoder)
         self.batcher = make_batcher(args, self.encoder)
         self.batcher.start()
@@ -68,9 +71,9 @@ class Scorer:
         workers = self.batcher.workers
         if not workers.is_alive:
             raise RuntimeError("a worker of the scorer has ended")
-        if workers.running_s > STUCK_S:
+        if workers.running_s > self.stuck_s:
             raise RuntimeError(f"a batch has been running for {workers.running_s:.0f} s")
-        await asyncio.wait_for(self.canary.check(workers), STUCK_S)
+        await asyncio.wait_for(self.canary.check(self.batcher), self.stuck_s)
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """What a custom autoscaling policy of Serve's is given for this replica."""
@@ -101,7 +104,7 @@ class Scorer:
 
 
 def load_encoder(args: ScorerArgs) -> CrossEncoder:
-    encoder = CrossEncoder.load(
+    return CrossEncoder.load(
         resolve_model(args.model),
         Device(args.provider, 1, args.allow_cpu_fallback),
         activation=args.activation,
@@ -110,8 +113,6 @@ def load_encoder(args: ScorerArgs) -> CrossEncoder:
         max_query_tokens=args.max_query_tokens,
         max_document_tokens=args.max_document_tokens,
     )
-    encoder.warm_up(args.max_batch_tokens)
-    return encoder
 
 
 def make_batcher(args: ScorerArgs, encoder: CrossEncoder) -> Batcher:

@@ -3,7 +3,7 @@
 A batch starts as soon as a thread is free. Requests are served by when they are due: the tokens
 admitted before them, plus twice their own. So equal requests go first come, first served, a
 small one does not wait for all of a large one, and those that pass a request have together no
-more tokens than it has itself (but for those that fill up its batches: see `Line`).
+more tokens than it has itself, as estimated (but for those that fill up batches: see `Line`).
 Identical pairs in flight share one pass; finished ones are answered from the cache.
 """
 
@@ -13,13 +13,13 @@ import asyncio
 import dataclasses
 import itertools
 import math
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from deployments.inference.score_cache import Key, RawScore, ScoreCache
-from deployments.inference.truncation import AS_CONFIGURED, Truncation
+from deployments.inference.truncation import AS_CONFIGURED, Limits, Truncation
 from deployments.inference.work import (
     DROPPED,
     Failed,
@@ -46,8 +46,7 @@ LONGEST_RETRY_S = 60
 
 @dataclass(slots=True)
 class Counters:
-    """Totals since the start. Pairs requested are those scored, cached, shared, failed and
-    dropped, and those in flight."""
+    """Totals since the start. `pairs_requested` counts those of requests that were admitted."""
 
     pairs_requested: int = 0
     pairs_scored: int = 0
@@ -62,8 +61,8 @@ class Batcher:
     """Owns the queue. All methods run on one event loop; the model runs in `threads` threads.
 
     `max_batch_tokens` bounds a batch, padding included, unless it is a single pair.
-    `max_queued_tokens` bounds admission: over it `score` raises Overloaded, unless nothing is
-    queued, so that one large request is never refused for ever.
+    `max_queued_tokens` bounds admission: where more than that would go before a request, `score`
+    raises Overloaded. So neither a large request nor those that pass it are refused for its size.
     """
 
     model: PairModel
@@ -116,15 +115,17 @@ class Batcher:
         When the caller is cancelled or the time is up, pairs nobody else waits for are dropped
         before they run. Raises Overloaded when the queue is full.
         """
-        self.counters.pairs_requested += len(pairs)
-        keys = [Key(tenant, truncation, pair.digest) for pair in pairs]
+        limits = self.model.limits(truncation)
+        keys = [Key(tenant, limits, pair.digest) for pair in pairs]
         known = [self.cache.get(key) or self._in_flight.get(key) for key in keys]
         missing = {
             key: pair.text
             for key, pair, source in zip(keys, pairs, known, strict=True)
             if source is None
         }
-        fresh = self._admit(query, missing, [one for one in known if isinstance(one, Work)])
+        joined = dict.fromkeys(one for one in known if isinstance(one, Work))
+        fresh = self._admit(query, truncation, missing, joined)
+        self.counters.pairs_requested += len(pairs)
         sources = [source or fresh[key] for key, source in zip(keys, known, strict=True)]
         await self._wait({one for one in sources if isinstance(one, Work)}, timeout_s)
         # A pair that a request holds twice has one pass: the second joins the first.
@@ -136,13 +137,15 @@ class Batcher:
         self.counters.pairs_shared += sum(one.origin == "shared" for one in outcomes)
         return outcomes
 
-    def _admit(self, query: str, texts: dict[Key, str], joined: Iterable[Work]) -> dict[Key, Work]:
+    def _admit(
+        self, query: str, truncation: Truncation, texts: Mapping[Key, str], joined: Iterable[Work]
+    ) -> dict[Key, Work]:
         """Register new work under its key, so that later requests join it, and tokenise it."""
-        costs = [self._estimate(query, text) for text in texts.values()]
+        costs = [self._estimate(query, text, key.limits) for key, text in texts.items()]
         cost = sum(costs)
-        if self.queued_tokens and self.queued_tokens + cost > self.max_queued_tokens:
-            raise self._overloaded()
         due = self._admitted_tokens + 2 * (cost + sum(work.cost for work in joined))
+        if texts:
+            self._check_room(due)
         number = next(self._requests)
         works = {
             key: Work(key, text, cost, due, number)
@@ -154,19 +157,23 @@ class Batcher:
         for work in joined:
             self._hasten(work, due)
         if works:
-            self._spawn(self._tokenise(query, list(works.values())))
+            self._spawn(self._tokenise(query, truncation, list(works.values())))
         return works
 
-    def _estimate(self, query: str, text: str) -> int:
-        estimate = (len(query) + len(text)) // CHARACTERS_PER_TOKEN + SPECIAL_TOKENS
-        return min(self.model.max_tokens, estimate)
+    def _estimate(self, query: str, text: str, limits: Limits) -> int:
+        query_tokens = min(len(query) // CHARACTERS_PER_TOKEN, limits.query)
+        text_tokens = min(len(text) // CHARACTERS_PER_TOKEN, limits.document)
+        return min(self.model.max_tokens, query_tokens + text_tokens + SPECIAL_TOKENS)
 
-    def _overloaded(self) -> Overloaded:
-        seconds = math.ceil(self.workers.seconds_for(self.queued_tokens))
-        return Overloaded(
-            f"the scorer's queue is full ({self.max_queued_tokens} tokens)",
-            retry_after_s=min(max(seconds, 1), LONGEST_RETRY_S),
-        )
+    def _check_room(self, due: int) -> None:
+        """Refuse a request that is due behind too much work."""
+        ahead = sum(work.cost for work in self._in_flight.values() if work.due <= due)
+        if ahead > self.max_queued_tokens:
+            seconds = math.ceil(self.workers.seconds_for(ahead))
+            raise Overloaded(
+                f"the scorer's queue is full: more than {self.max_queued_tokens} tokens are ahead",
+                retry_after_s=min(max(seconds, 1), LONGEST_RETRY_S),
+            )
 
     def _hasten(self, work: Work, due: int) -> None:
         """Move work that a request due earlier has joined forward."""
@@ -178,7 +185,18 @@ class Batcher:
             self.workers.add(work)
         work.due = due
 
-    async def _tokenise(self, query: str, works: Sequence[Work]) -> None:
+    async def probe(self, query: str, text: str) -> float | Failed:
+        """Score a pair past the queue, as soon as threads are free, and without counting it."""
+        loop = asyncio.get_running_loop()
+        (pair,) = await loop.run_in_executor(
+            self._tokenizers, encode_texts, self.model, query, [text], AS_CONFIGURED
+        )
+        if isinstance(pair, Failed):
+            return pair
+        (logit,) = await self.workers.probe([pair])
+        return logit
+
+    async def _tokenise(self, query: str, truncation: Truncation, works: Sequence[Work]) -> None:
         """Tokenise in slices, the longest texts first, and put each slice in line."""
         loop = asyncio.get_running_loop()
         ordered = sorted(works, key=lambda work: -len(work.text))
@@ -186,7 +204,7 @@ class Batcher:
             part = [work for work in ordered[start : start + SLICE] if work.result is None]
             if not part:
                 continue
-            texts, truncation = [work.text for work in part], part[0].key.truncation
+            texts = [work.text for work in part]
             encoded = await loop.run_in_executor(
                 self._tokenizers, encode_texts, self.model, query, texts, truncation
             )

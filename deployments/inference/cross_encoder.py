@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from deployments.inference.graphs import ModelGraph, open_graph
 from deployments.inference.sessions import Device
 from deployments.inference.settings import ModelSettings, read_settings
 from deployments.inference.tokens import EncodedPair
-from deployments.inference.truncation import AS_CONFIGURED, Truncation
+from deployments.inference.truncation import AS_CONFIGURED, Limits, Truncation, limits_in
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +75,10 @@ class CrossEncoder:
     def max_tokens(self) -> int:
         return self.settings.max_tokens
 
+    def limits(self, truncation: Truncation) -> Limits:
+        """Return where texts are cut if that is asked for: within the window, and its settings."""
+        return limits_in(self.max_tokens, truncation, self.settings.truncation)
+
     def encode(
         self, query: str, texts: Sequence[str], truncation: Truncation = AS_CONFIGURED
     ) -> list[EncodedPair]:
@@ -117,21 +122,26 @@ class CrossEncoder:
             return sigmoid(value)
         return value if 0.0 <= value <= 1.0 else None
 
-    def warm_up(self, max_batch_tokens: int | None = None) -> None:
+    def warm_up(self, max_batch_tokens: int | None = None) -> float:
         """Score pairs in every shape that batches of so many padded tokens will run in.
 
-        Without a number it is as many as suit the device. ModelError if any logit is not finite.
-        Warns if a pair's logit changes with the company it keeps, as it does in dynamically
-        quantised graphs: stamps and caches then hold scores that a second run would not give.
+        Returns the seconds that the slowest batch took. Without a number it is as many as suit
+        the device. ModelError if any logit is not finite. Warns if a pair's logit changes with
+        the company it keeps, as it does in dynamically quantised graphs: stamps and caches then
+        hold scores that a second run would not give.
         """
         session = self.graph.session
         fill = Truncation("right", self.max_tokens, self.max_tokens)
         (whole,) = self.encode(WARM_UP_QUERY, [WARM_UP_TEXTS[0] * self.max_tokens], fill)
         budget = max_batch_tokens or self.batch_tokens
+        slowest = 0.0
         for rows, length in session.shapes(self.max_tokens, budget):
             padded = [beginning(whole, length // 2)] * (rows - 1)
+            start = time.perf_counter()
             self.finite_logits([beginning(whole, length), *padded])
+            slowest = max(slowest, time.perf_counter() - start)
         self.check_company()
+        return slowest
 
     def check_company(self) -> None:
         """Warn if pairs score differently alone and together."""

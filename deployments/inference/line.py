@@ -18,8 +18,8 @@ class Line:
     """Works in the order of their ranks; a batch is taken from the front.
 
     The first in line is in every next batch. The batch is filled with its neighbours in length
-    among the first `window` pairs, so that little of it is padding: they pass those between. Nobody
-    is passed by more than MOST_PASSED pairs and the rest of one batch.
+    among the first `window` pairs, so that little of it is padding: they pass those between. Whom
+    MOST_PASSED pairs have passed lets by none that has not been passed as often.
     """
 
     def __init__(self, max_padding: int, window: int) -> None:

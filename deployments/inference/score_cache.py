@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from deployments.inference.truncation import Truncation
+from deployments.inference.truncation import Limits
 
 # A dictionary slot and its link, the key with its digest, and the score: measured, rounded up.
 ENTRY_BYTES = 512
@@ -16,7 +16,7 @@ class Key(NamedTuple):
     """What a score is kept under: nobody meets another tenant's, nor one of a shorter text."""
 
     tenant: str
-    truncation: Truncation
+    limits: Limits
     digest: str
 
 

@@ -99,7 +99,8 @@ class PairTokenizer:
         query_type, text_type = self.pair_frame.types
         query_ids, query_cut = self.encode_query(query, limits.query)
         head = joined(before, query_ids, query_type, between)
-        room = min(limits.document, self.max_tokens - self.pair_frame.size - len(query_ids))
+        left = self.max_tokens - self.pair_frame.size - len(query_ids)
+        room = max(0, min(limits.document, left))
         return [
             encoded(joined(head, ids, text_type, after), query_cut or cut)
             for ids, cut in self.encode_within(documents, room, limits.side)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def open_cut(path: Path, device: Device, probes: Sequence[Feeds]) -> tuple[Sessi
     of the whole graph, and there is no other.
     """
     expected = score_probes(open_file(path, device), probes)  # closed again, to spare memory
-    model = cut_file(path)
+    model = try_to_cut(path)
     if model is None:
         logger.info("%s runs whole: its last layer cannot be cut to the first token", path)
         return open_file(path, device), None
@@ -116,6 +117,15 @@ def open_file(path: Path, device: Device) -> Session:
     return session
 
 
+def try_to_cut(path: Path) -> bytes | None:
+    """Return a file's graph, cut, or None where that cannot be."""
+    try:
+        return cut_file(path)
+    except Exception:  # a graph of a kind not foreseen must not keep the model from running
+        logger.exception("%s: cutting its last layer failed", path)
+        return None
+
+
 def cut_file(path: Path) -> bytes | None:
     """Return a file's graph, cut, or None if that cannot be, or its weights lie in other files."""
     model = onnx.load(path, load_external_data=False)
@@ -146,6 +156,8 @@ def score_probes(session: Session, probes: Sequence[Feeds]) -> list[NDArray[np.f
 def largest_difference(
     scores: Sequence[NDArray[np.float32]], expected: Sequence[NDArray[np.float32]]
 ) -> float:
-    """Return the largest difference of any two scores; NaN if one is no number."""
-    pairs = zip(scores, expected, strict=True)
+    """Return the largest difference of any two scores; NaN if one is no number, or is missing."""
+    pairs = list(zip(scores, expected, strict=True))
+    if any(score.shape != other.shape for score, other in pairs):
+        return math.nan
     return float(np.max([np.abs(score - other).max() for score, other in pairs]))

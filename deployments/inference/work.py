@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deployments.inference.score_cache import Key, RawScore
 from deployments.inference.tokens import EncodedPair
-from deployments.inference.truncation import Truncation
+from deployments.inference.truncation import Limits, Truncation
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +28,9 @@ class PairModel(Protocol):
 
     @property
     def max_tokens(self) -> int: ...
+
+    def limits(self, truncation: Truncation) -> Limits:
+        """Return where texts are cut if that is asked for."""
 
     def encode(self, query: str, texts: Sequence[str], truncation: Truncation) -> list[EncodedPair]:
         """Tokenise; same length and order as `texts`."""
@@ -130,7 +133,7 @@ def one_by_one(
         if len(results) != len(items):
             raise RuntimeError(f"{len(results)} results for {len(items)} pairs")
         return list(results)
-    except Exception:  # any library's error; each pair gets its own answer
+    except BaseException:  # any library's error, also a panic in Rust, which is no Exception
         if len(items) == 1:
             logger.exception("%s a pair failed", what)
             return [Failed(f"{what} this pair failed")]

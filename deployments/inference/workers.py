@@ -58,7 +58,8 @@ class Workers:
         self._wake = asyncio.Event()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="scorer")
         self._tasks: list[asyncio.Task[None]] = []
-        self._started: dict[int, float] = {}
+        self._busy = 0
+        self._began: dict[int, float] = {}
 
     def start(self) -> None:
         # One more than there are threads: its batch is ready when a thread becomes free.
@@ -92,7 +93,7 @@ class Workers:
     def running_s(self) -> float:
         """For how long the oldest batch that has not ended has been running."""
         now = time.monotonic()
-        return now - min(self._started.values(), default=now)
+        return now - min(list(self._began.values()), default=now)
 
     def seconds_for(self, tokens: int) -> float:
         """How long so many tokens have taken so far; 0 before the first batch."""
@@ -112,10 +113,10 @@ class Workers:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            self._started[key] = time.monotonic()
-            results, seconds = await loop.run_in_executor(self._threads, self._run, batch)
-            del self._started[key]
-            self._count(batch, seconds)
+            self._busy += 1
+            results = await loop.run_in_executor(self._threads, self._run, key, batch)
+            self._busy -= 1
+            self._count(batch, time.monotonic() - self._began.pop(key))
             for work, result in zip(batch, results, strict=True):
                 self._finish(work, result)
 
@@ -124,7 +125,7 @@ class Workers:
 
         A short line is shared out evenly, so that no thread idles while another has it all.
         """
-        free = self.count - len(self._started)
+        free = self.count - self._busy
         plenty = self._line.tokens >= self.count * self.max_batch_tokens
         if free <= 0 and not plenty:
             return []
@@ -134,10 +135,9 @@ class Workers:
             work.stage = Stage.RUNNING
         return batch
 
-    def _run(self, batch: Sequence[Work]) -> tuple[list[float | Failed], float]:
-        started = time.perf_counter()
-        results = run_batch(self.model, [work.encoded for work in batch if work.encoded])
-        return results, time.perf_counter() - started
+    def _run(self, key: int, batch: Sequence[Work]) -> list[float | Failed]:
+        self._began[key] = time.monotonic()  # in the thread: before that it waited for one
+        return run_batch(self.model, [work.encoded for work in batch if work.encoded])
 
     def _count(self, batch: Sequence[Work], seconds: float) -> None:
         self.counters.batches += 1

@@ -9,7 +9,7 @@ from deployments.inference.batching import SLICE, Batcher
 from deployments.inference.score_cache import RawScore, ScoreCache
 from deployments.inference.truncation import Truncation
 from pipeline.errors import Overloaded
-from tests.deployments.inference.words import NAN, POISON, UNREADABLE, WordModel, pairs
+from tests.deployments.inference.words import NAN, PANIC, POISON, UNREADABLE, WordModel, pairs
 
 
 @pytest.fixture
@@ -123,17 +123,22 @@ async def test_clients_that_leave_in_flight_hold_up_nobody_and_leave_nothing_beh
     assert batcher.queued_tokens == 0
 
 
-async def test_over_the_admission_bound_is_overloaded_and_a_lone_large_request_is_not() -> None:
-    batcher = Batcher(WordModel(), ScoreCache(0), max_queued_tokens=100)
+async def test_over_the_admission_bound_only_what_would_wait_longer_is_refused() -> None:
+    batcher = Batcher(WordModel(), ScoreCache(2**16), max_queued_tokens=100)
     batcher.start()
+    await batcher.score("t", "q", pairs(9), 30)
     model_of(batcher).go.clear()
     large = asyncio.create_task(batcher.score("t", "q", pairs(*range(20, 60)), 30))
-    await asyncio.sleep(0)
-    with pytest.raises(Overloaded) as refused:
-        await batcher.score("t", "q", pairs(300), 30)
-    assert refused.value.retry_after_s == 1
+    await asyncio.sleep(0.1)
+    with pytest.raises(Overloaded):
+        await batcher.score("t", "q", pairs(*range(60, 100)), 30)
+    passing = asyncio.create_task(batcher.score("t", "q", pairs(15), 30))
+    joining = asyncio.create_task(batcher.score("t", "q", pairs(*range(20, 60)), 30))
+    (cached,) = await batcher.score("t", "q", pairs(9), 30)
+    assert cached.origin == "cache"
     model_of(batcher).go.set()
-    assert all(outcome.score for outcome in await large)
+    answers = [*await large, *await passing, *await joining]
+    assert all(outcome.score for outcome in answers)
     await batcher.close()
 
 
@@ -146,8 +151,9 @@ async def test_a_cache_of_no_bytes_is_off() -> None:
     await batcher.close()
 
 
-async def test_a_text_that_cannot_be_tokenised_fails_alone(batcher: Batcher) -> None:
-    outcomes = await batcher.score("t", "q", pairs(10, UNREADABLE, 12), 10)
+@pytest.mark.parametrize("bad", [UNREADABLE, PANIC])
+async def test_a_text_that_cannot_be_tokenised_fails_alone(batcher: Batcher, bad: int) -> None:
+    outcomes = await batcher.score("t", "q", pairs(10, bad, 12), 10)
     assert [o.score.logit if o.score else o.reason for o in outcomes] == [
         10.0,
         "tokenising this pair failed",
@@ -155,6 +161,12 @@ async def test_a_text_that_cannot_be_tokenised_fails_alone(batcher: Batcher) -> 
     ]
     (after,) = await batcher.score("t", "q", pairs(9), 10)
     assert after.score == RawScore(9.0, False, 9)
+
+
+async def test_limits_beyond_the_window_are_the_windows_own(batcher: Batcher) -> None:
+    for truncation in (Truncation(), Truncation(max_document_tokens=10**9)):
+        (outcome,) = await batcher.score("t", "q", pairs(9), 10, truncation)
+    assert outcome.origin == "cache"
 
 
 async def test_a_pair_asked_for_twice_in_a_request_has_one_pass(batcher: Batcher) -> None:
@@ -278,7 +290,7 @@ async def test_a_refusal_says_when_to_come_back() -> None:
     large = asyncio.create_task(batcher.score("t", "q", pairs(250), 30))
     await asyncio.sleep(0.1)
     with pytest.raises(Overloaded) as refused:
-        await batcher.score("t", "q", pairs(50), 30)
+        await batcher.score("t", "q", pairs(400), 30)
     assert refused.value.retry_after_s == 5
     model.go.set()
     await large

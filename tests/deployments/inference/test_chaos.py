@@ -13,7 +13,7 @@ from deployments.inference.batching import Batcher
 from deployments.inference.score_cache import ScoreCache
 from deployments.inference.work import PairOutcome
 from pipeline.errors import Overloaded
-from tests.deployments.inference.words import NAN, POISON, UNREADABLE, WordModel, pairs
+from tests.deployments.inference.words import NAN, PANIC, POISON, UNREADABLE, WordModel, pairs
 
 REQUESTS = 10_000
 CLIENTS = 24
@@ -22,6 +22,7 @@ BAD = {
     POISON: "scoring this pair failed",
     NAN: "the model gave a non-finite logit",
     UNREADABLE: "tokenising this pair failed",
+    PANIC: "tokenising this pair failed",
 }
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from deployments.inference.line import MOST_PASSED, Line, block_of_first
 from deployments.inference.score_cache import Key
-from deployments.inference.truncation import AS_CONFIGURED
+from deployments.inference.truncation import Limits
 from deployments.inference.work import Work
 
 WINDOW = 128
 
 
 def work(length: int, due: int = 0, number: int = 0) -> Work:
-    key = Key("t", AS_CONFIGURED, f"{due} {number} {length}")
+    key = Key("t", Limits("right", 256, 512), f"{due} {number} {length}")
     return Work(key, "", length, due, number, length=length)
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import tracemalloc
 
 from deployments.inference.score_cache import ENTRY_BYTES, Key, RawScore, ScoreCache
-from deployments.inference.truncation import AS_CONFIGURED, Truncation
+from deployments.inference.truncation import Limits, Side
 
 
-def key(digest: str, tenant: str = "t", truncation: Truncation = AS_CONFIGURED) -> Key:
-    return Key(tenant, truncation, digest)
+def key(digest: str, tenant: str = "t", side: Side = "right") -> Key:
+    return Key(tenant, Limits(side, 256, 512), digest)
 
 
 def test_the_cache_forgets_the_least_recently_used() -> None:
@@ -19,12 +19,12 @@ def test_the_cache_forgets_the_least_recently_used() -> None:
     assert (cache.get(key("b")), len(cache)) == (None, 2)
 
 
-def test_tenants_and_truncations_have_scores_of_their_own() -> None:
+def test_tenants_and_limits_have_scores_of_their_own() -> None:
     cache = ScoreCache(10 * ENTRY_BYTES)
     cache.put(key("a"), RawScore(1.0, False, 1))
     assert cache.get(key("a", tenant="u")) is None
-    assert cache.get(key("a", truncation=Truncation(side="left"))) is None
-    assert cache.get(key("a", truncation=Truncation())) == RawScore(1.0, False, 1)
+    assert cache.get(key("a", side="left")) is None
+    assert cache.get(key("a")) == RawScore(1.0, False, 1)
 
 
 def test_no_bytes_keep_nothing() -> None:
@@ -38,7 +38,7 @@ def test_an_entry_takes_no_more_than_what_is_counted_for_it() -> None:
     tracemalloc.start()
     for number in range(20_000):
         cache.put(
-            key(f"{number:032x}", "".join(["a", "b"]), Truncation()),
+            key(f"{number:032x}", "".join(["a", "b"])),
             RawScore(0.5 + number, False, number),
         )
     used, _ = tracemalloc.get_traced_memory()

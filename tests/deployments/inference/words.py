@@ -9,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.inference.tokens import EncodedPair
-from deployments.inference.truncation import Truncation
+from deployments.inference.truncation import AS_CONFIGURED, Limits, Truncation, limits_in
 from pipeline.scoring import Pair
 
 # Numbers of words with which something is wrong.
-POISON, NAN, UNREADABLE = 13, 7, 11
+POISON, NAN, UNREADABLE, PANIC = 13, 7, 11, 600
+
+
+class Panic(BaseException):
+    """What libraries written in Rust raise when they panic: no Exception."""
 
 
 class WordModel:
@@ -37,6 +41,8 @@ class WordModel:
         counts = [len(text.split()) for text in texts]
         if UNREADABLE in counts:
             raise ValueError("unreadable")
+        if PANIC in counts:
+            raise Panic
         longest = truncation.max_document_tokens or self.max_tokens
         return [encoded(min(count, longest), truncated=count > longest) for count in counts]
 
@@ -48,6 +54,9 @@ class WordModel:
         if POISON in lengths:
             raise RuntimeError("poisoned")
         return np.array([np.nan if length == NAN else length for length in lengths], np.float32)
+
+    def limits(self, truncation: Truncation) -> Limits:
+        return limits_in(self.max_tokens, truncation, AS_CONFIGURED)
 
     def slots(self, rows: int, length: int) -> int:
         return rows * length
