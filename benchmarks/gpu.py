@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from benchmarks.architectures import Shape
 from benchmarks.card import device_name, memory_used, product_speed, timed
 from benchmarks.flops import total_flops
 from benchmarks.models import MINILM_L12, PULLED
-from benchmarks.pairs import Pairs, make_pairs
+from benchmarks.pairs import Pairs, load_tokenizer, make_pairs
 from deployments.inference.batching import Batcher
 from deployments.inference.bundles import BUNDLES
 from deployments.inference.cpus import usable_cpus
@@ -73,10 +72,7 @@ def main() -> int:
     except ModelError as error:
         print(f"nothing to measure: {error}".replace("\n", " "))
         return 2
-    pairs = [
-        make_pairs(Tokenizer.from_file(str(folder / "tokenizer.json")), DOCUMENTS, seed)
-        for seed in range(size.requests)
-    ]
+    pairs = [make_pairs(load_tokenizer(folder), DOCUMENTS, seed) for seed in range(size.requests)]
     report = measure(encoder, folder, pairs, size, known_shape(folder))
     for name, value in report.items():
         print(f"{name:24} {value}")
@@ -175,7 +171,7 @@ async def score_all(
     batcher = Batcher(
         encoder,
         ScoreCache(0),
-        tokenizers=usable_cpus(),
+        tokenizer_threads=usable_cpus(),
         max_batch_tokens=budget,
         max_queued_tokens=10**9,
     )

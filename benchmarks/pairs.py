@@ -32,9 +32,12 @@ class Pairs:
         return path
 
 
-def load_pairs(path: Path) -> Pairs:
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    return Pairs(stored["query"], tuple(stored["texts"]), tuple(stored["lengths"]))
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Return a model's tokenizer with its own padding and limits off, as counting needs it."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 def make_pairs(

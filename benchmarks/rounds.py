@@ -13,7 +13,7 @@ from benchmarks.machine import measured_peak
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 # A turn is one request at least, and so many that it lasts this long.
-TURN_S = 0.5
+TURN_S = 2.0
 # Threads of the one before spin a little while before they sleep.
 PAUSE_S = 0.3
 

@@ -22,7 +22,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from tokenizers import Tokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also when run as a file
 
@@ -32,7 +31,7 @@ from benchmarks.flops import absorbed_flops, total_flops
 from benchmarks.machine import OVERRIDES, describe_machine, others_seconds
 from benchmarks.models import SHAPES, Model, make_model
 from benchmarks.ours import measure_figures
-from benchmarks.pairs import Pairs, make_pairs
+from benchmarks.pairs import Pairs, load_tokenizer, make_pairs
 from benchmarks.results import ModelResult, Report, Standing, as_figures
 from benchmarks.rounds import Measured, Rounds, find_best_batch, run_rounds
 from benchmarks.tables import show
@@ -86,7 +85,7 @@ def measure(options: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.models:
             model = make_model(name, Path(scratch))
-            pairs = make_pairs(load_tokenizer(model), corpus=options.corpus)
+            pairs = make_pairs(load_tokenizer(model.folder), corpus=options.corpus)
             with contextlib.ExitStack() as stack:
                 contenders = start_contenders(model, pairs, stack, absent)
                 versions |= {one.entry.name: one.versions for one in contenders if one.versions}
@@ -169,13 +168,6 @@ def standing_of(
         default=count / measured[None].median if None in measured else None,
         agreement=compare(ours.logits, measured[best].logits),
     )
-
-
-def load_tokenizer(model: Model) -> Tokenizer:
-    tokenizer = Tokenizer.from_file(str(model.folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
 
 
 def describe_pairs(pairs: Pairs) -> dict[str, object]:

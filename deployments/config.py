@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from deployments.inference.truncation import MAX_WINDOW
+
 # The kinds of value that requests may give too.
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Size = Annotated[int, Field(ge=1, le=1000)]
@@ -146,23 +148,27 @@ class ScorerArgs(ModelArgs):
     activation: Literal["sigmoid", "identity"] | None = option(
         None, "overrides the model's own setting; never guessed from values"
     )
-    max_tokens: int | None = option(None, "overrides the model's window", ge=8, le=8192)
+    max_tokens: int | None = option(None, "overrides the model's window", ge=8, le=MAX_WINDOW)
     truncation_side: Literal["right", "left"] | None = option(
         None, "the end that a document too long for the window loses; null = the model's own"
     )
     max_query_tokens: int | None = option(
-        None, "tokens of a query at most, so that documents have room; null = half the window", ge=1
+        None,
+        "tokens of a query at most, so that documents have room; null = the model's own, else half "
+        "the window",
+        ge=1,
     )
     max_document_tokens: int | None = option(
         None,
-        "tokens of a document at most, for a pass costs what it reads; null = the window's",
+        "tokens of a document at most, for a pass costs what it reads; null = the model's own, "
+        "else the window's",
         ge=1,
     )
     timeout_ms: int = option(
         10_000, "longer than the slowest honest ranking; then on_error decides", ge=1, le=600_000
     )
     cache_bytes: int = option(
-        64 * 2**20, "scores kept for repeats (about 160,000 pairs); 0 = off", ge=0
+        64 * 2**20, "scores kept for repeats (about 130,000 pairs); 0 = off", ge=0
     )
     max_batch_tokens: int | None = option(
         None,

@@ -74,8 +74,9 @@ async def rerank(
 ) -> JSONResponse:
     """Rank documents for a query, in Jina's shape. Not a retrieval: not tracked."""
     check_query(body.query, limits)
-    check_rerank(body.texts, limits)
-    ranking = await gate.rerank(TENANT, body.query, body.texts, body.truncation, time_left)
+    texts = body.texts
+    check_rerank(texts, limits)
+    ranking = await gate.rerank(TENANT, body.query, texts, body.truncation, time_left)
     return JSONResponse(jina.answer(body, ranking))
 
 

@@ -34,10 +34,10 @@ class Scorer:
     def __init__(self, args: ScorerArgs) -> None:
         join_serve_log()
         self.encoder = load_encoder(args)
-        slowest_s = self.encoder.warm_up(args.max_batch_tokens)
+        self.batcher = make_batcher(args, self.encoder)
+        slowest_s = self.encoder.warm_up(self.batcher.max_batch_tokens)
         self.stuck_s = min(max(STUCK_S, 10 * slowest_s), LONGEST_STUCK_S)
         self.canary = Canary.of(self.encoder)
-        self.batcher = make_batcher(args, self.encoder)
         self.batcher.start()
         self.queued = Gauge(
             "onepass_scorer_queued_tokens", "Tokens of the pairs that wait for a replica or run"
@@ -124,7 +124,7 @@ def make_batcher(args: ScorerArgs, encoder: CrossEncoder) -> Batcher:
         encoder,
         ScoreCache(args.cache_bytes),
         threads=threads if on_cpu else 1,
-        tokenizers=1 if on_cpu else threads,
+        tokenizer_threads=1 if on_cpu else threads,
         max_batch_tokens=args.max_batch_tokens or encoder.batch_tokens,
         max_queued_tokens=args.max_queued_tokens,
     )

@@ -7,14 +7,20 @@ from collections.abc import Sequence
 from deployments.breaker import Breaker
 from deployments.budget import RESERVE_S, left_s
 from deployments.handles import Handle, call
-from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation, kept
+from deployments.inference.truncation import (
+    AS_CONFIGURED,
+    MAX_CHARACTERS_PER_TOKEN,
+    MAX_WINDOW,
+    Side,
+    Truncation,
+    kept,
+)
 from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.scoring import Pair, Score, ScoreAnswer
 
 PROBE_TIMEOUT_S = 1.0
-# The scorer cuts a text at 16 characters a token, and no window is wider than 8,192 tokens: the
-# rest of a text need not cross the handle, but for one character, which tells that there is more.
-CHARACTER_CAP = 16 * 8192 + 1
+# The rest of a text need not cross the handle, but for one character: it tells that there is more.
+CHARACTER_CAP = MAX_CHARACTERS_PER_TOKEN * MAX_WINDOW + 1
 
 
 class ScorerClient:

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
-from benchmarks.peers.protocol import Score, answer_lines, batches
+from benchmarks.peers.protocol import Score, answer_lines
 from deployments.inference.cpus import usable_cpus
 
 DEFAULT_BATCH = 32
@@ -27,7 +27,9 @@ def load(folder: Path) -> Score:
 
     def score(query: str, texts: list[str], batch: int | None) -> list[float]:
         logits: list[float] = []
-        for some in batches(texts, batch or DEFAULT_BATCH):
+        size = batch or DEFAULT_BATCH
+        for start in range(0, len(texts), size):
+            some = texts[start : start + size]
             encoded = tokenizer.encode_batch([(query, text) for text in some])
             feeds = {
                 "input_ids": np.array([one.ids for one in encoded]),

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TextIO
@@ -34,12 +34,6 @@ def answer_lines(load: Callable[[Path], Score], *packages: str) -> None:
         start = time.perf_counter()
         logits = [float(logit) for logit in score(query, texts, batch)]
         say(answers, {"seconds": time.perf_counter() - start, "logits": logits})
-
-
-def batches(texts: list[str], size: int) -> Iterator[list[str]]:
-    """The texts in order of arrival, `size` at a time."""
-    for start in range(0, len(texts), size):
-        yield texts[start : start + size]
 
 
 def claim_output() -> TextIO:

@@ -63,9 +63,10 @@ def absorb_projections(model: ModelProto) -> bool:
     """
     graph = model.graph
     facts = learn_facts(graph)
-    scores, mixed = find_attention(graph, facts)
-    if scores is None or mixed is None:
+    attention = find_attention(graph, facts)
+    if attention is None:
         return False
+    scores, mixed = attention
     keys = find_projection(scores.input[1], KEY_PATHS, facts)
     values = find_projection(mixed.input[1], VALUE_PATHS, facts)
     if keys is None or values is None:
@@ -82,17 +83,15 @@ def absorb_projections(model: ModelProto) -> bool:
     return True
 
 
-def find_attention(
-    graph: GraphProto, facts: Facts
-) -> tuple[NodeProto, NodeProto] | tuple[None, None]:
+def find_attention(graph: GraphProto, facts: Facts) -> tuple[NodeProto, NodeProto] | None:
     """Return the products queries x keys and probabilities x values of the last layer."""
     softmax = next((node for node in reversed(graph.node) if node.op_type == "Softmax"), None)
     if softmax is None:
-        return None, None
+        return None
     readers = [node for node in graph.node if softmax.output[0] in node.input]
     scores = find_product(softmax.input[0], facts)
     if scores is None or len(readers) != 1 or readers[0].op_type != "MatMul":
-        return None, None
+        return None
     return scores, readers[0]
 
 

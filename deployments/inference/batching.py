@@ -58,7 +58,8 @@ class Counters:
 
 @dataclass(eq=False)
 class Batcher:
-    """Owns the queue. All methods run on one event loop; the model runs in `threads` threads.
+    """Owns the queue. All methods run on one event loop; the model runs in `threads` threads, and
+    the tokenizer in `tokenizer_threads` others.
 
     `max_batch_tokens` bounds a batch, padding included, unless it is a single pair.
     `max_queued_tokens` bounds admission: where more than that would go before a request, `score`
@@ -68,7 +69,7 @@ class Batcher:
     model: PairModel
     cache: ScoreCache
     threads: int = 1
-    tokenizers: int = 1
+    tokenizer_threads: int = 1
     max_batch_tokens: int = 512
     max_queued_tokens: int = 1_000_000
     counters: Counters = field(default_factory=Counters)
@@ -78,7 +79,9 @@ class Batcher:
         self._admitted_tokens = 0
         self.workers = Workers(self.model, self.threads, self.max_batch_tokens, self._finish)
         # Tokenising has threads of its own: a long request must not keep batches from starting.
-        self._tokenizers = ThreadPoolExecutor(self.tokenizers, thread_name_prefix="tokenizer")
+        self._tokenizers = ThreadPoolExecutor(
+            self.tokenizer_threads, thread_name_prefix="tokenizer"
+        )
         self._requests = itertools.count()
         self._in_flight: dict[Key, Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -179,11 +182,10 @@ class Batcher:
         """Move work that a request due earlier has joined forward."""
         if due >= work.due:
             return
-        if work.stage is Stage.WAITING:
-            self.workers.remove(work)
-            work.due = due
-            self.workers.add(work)
         work.due = due
+        if work.stage is Stage.WAITING:
+            self.workers.remove(work)  # found by its rank, which is still the old one
+            self.workers.add(work)
 
     async def probe(self, query: str, text: str) -> float | Failed:
         """Score a pair past the queue, as soon as threads are free, and without counting it."""

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 from deployments.inference.batching import Batcher
-from deployments.inference.cross_encoder import WARM_UP_QUERY, WARM_UP_TEXTS, CrossEncoder
+from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.errors import ModelError
+from deployments.inference.weights import PROBE_QUERY, PROBE_TEXTS
 
 # A device that computes the same thing otherwise than it did is broken; fp16 is within 5e-3.
 TOLERANCE = 0.01
@@ -23,7 +24,7 @@ class Canary:
 
     @classmethod
     def of(cls, encoder: CrossEncoder) -> Canary:
-        query, text = WARM_UP_QUERY, WARM_UP_TEXTS[0]
+        query, text = PROBE_QUERY, PROBE_TEXTS[0]
         return cls(query, text, float(encoder.logits(encoder.encode(query, [text]))[0]))
 
     async def check(self, batcher: Batcher) -> None:

@@ -19,14 +19,10 @@ from deployments.inference.sessions import Device
 from deployments.inference.settings import ModelSettings, read_settings
 from deployments.inference.tokens import EncodedPair
 from deployments.inference.truncation import AS_CONFIGURED, Limits, Truncation, limits_in
+from deployments.inference.weights import PROBE_QUERY, PROBE_TEXTS
 
 logger = logging.getLogger(__name__)
 
-WARM_UP_QUERY = "How many people live in Berlin?"
-WARM_UP_TEXTS = (
-    "Berlin has about 3.5 million registered inhabitants in an area of 891 square kilometres.",
-    "Museums are closed today.",
-)
 # Beyond this a pair's score depends on its batch mates: fp32 gives 1e-4, fp16 5e-3.
 BATCH_TOLERANCE = 0.01
 
@@ -54,7 +50,7 @@ class CrossEncoder:
         """
         settings = read_settings(folder, "cross_encoder", **overrides)
         encoder = cls(open_graph(folder, settings, "logits", device, precision))
-        encoder.logits(encoder.encode(WARM_UP_QUERY, WARM_UP_TEXTS[:1]))
+        encoder.logits(encoder.encode(PROBE_QUERY, PROBE_TEXTS[:1]))
         return encoder
 
     @property
@@ -107,7 +103,7 @@ class CrossEncoder:
 
     def slots(self, rows: int, length: int) -> int:
         """Return how many token slots a batch takes, padding included."""
-        rows, length = self.graph.session.fit(rows, length, self.max_tokens)
+        rows, length = self.graph.session.backend.fit(rows, length, self.max_tokens)
         return rows * length
 
     def relevance(self, logit: float) -> float | None:
@@ -122,20 +118,17 @@ class CrossEncoder:
             return sigmoid(value)
         return value if 0.0 <= value <= 1.0 else None
 
-    def warm_up(self, max_batch_tokens: int | None = None) -> float:
+    def warm_up(self, max_batch_tokens: int) -> float:
         """Score pairs in every shape that batches of so many padded tokens will run in.
 
-        Returns the seconds that the slowest batch took. Without a number it is as many as suit
-        the device. ModelError if any logit is not finite. Warns if a pair's logit changes with
-        the company it keeps, as it does in dynamically quantised graphs: stamps and caches then
-        hold scores that a second run would not give.
+        Returns the seconds that the slowest batch took. ModelError if any logit is not finite.
+        Warns if a pair's logit changes with the company it keeps, as it does in dynamically
+        quantised graphs: stamps and caches then hold scores that a second run would not give.
         """
-        session = self.graph.session
         fill = Truncation("right", self.max_tokens, self.max_tokens)
-        (whole,) = self.encode(WARM_UP_QUERY, [WARM_UP_TEXTS[0] * self.max_tokens], fill)
-        budget = max_batch_tokens or self.batch_tokens
+        (whole,) = self.encode(PROBE_QUERY, [PROBE_TEXTS[0] * self.max_tokens], fill)
         slowest = 0.0
-        for rows, length in session.shapes(self.max_tokens, budget):
+        for rows, length in self.graph.session.backend.shapes(self.max_tokens, max_batch_tokens):
             padded = [beginning(whole, length // 2)] * (rows - 1)
             start = time.perf_counter()
             self.finite_logits([beginning(whole, length), *padded])
@@ -145,7 +138,7 @@ class CrossEncoder:
 
     def check_company(self) -> None:
         """Warn if pairs score differently alone and together."""
-        pairs = self.encode(WARM_UP_QUERY, WARM_UP_TEXTS)
+        pairs = self.encode(PROBE_QUERY, PROBE_TEXTS)
         together = self.finite_logits(pairs)
         alone = np.concatenate([self.logits([pair]) for pair in pairs])
         difference = float(np.abs(together - alone).max())

@@ -45,7 +45,7 @@ class ModelGraph:
         Rows that only fill up repeat the last pair: one that is all padding may give NaN.
         """
         longest = max(pair.length for pair in batch)
-        rows, length = self.session.fit(len(batch), longest, self.settings.max_tokens)
+        rows, length = self.session.backend.fit(len(batch), longest, self.settings.max_tokens)
         filled = [*batch, *[batch[-1]] * (rows - len(batch))]
         return self.session.run(self.tokenizer.pad(filled, length), self.output)[: len(batch)]
 

@@ -20,7 +20,6 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 from deployments.inference.backends import BACKENDS, CPU, CUDA, Backend
 from deployments.inference.cpus import usable_cpus
 from deployments.inference.errors import ModelError
-from deployments.inference.shapes import Shape
 
 logger = logging.getLogger(__name__)
 
@@ -79,17 +78,6 @@ class Session:
     def provider(self) -> str:
         return self.backend.provider
 
-    def fit(self, rows: int, length: int, max_tokens: int) -> Shape:
-        """Return the padded (rows, tokens) for a batch of rows of at most `length` tokens."""
-        return self.backend.fit(rows, length, max_tokens)
-
-    def shapes(self, max_tokens: int, max_batch_tokens: int) -> list[Shape]:
-        """Return the (rows, tokens) to run once, so that no later batch is the first of its kind.
-
-        `max_tokens` is the model's window, `max_batch_tokens` the most padded tokens of a batch.
-        """
-        return self.backend.shapes(max_tokens, max_batch_tokens)
-
     def run(self, feeds: Mapping[str, NDArray[np.int64]], output: str) -> NDArray[np.float32]:
         """Return one output of one forward pass, fed with the declared inputs and no others."""
         declared = {
@@ -117,6 +105,7 @@ def open_session(graph: Path | bytes, device: Device, name: str = "") -> Session
     if CUDA in wanted and used != CUDA:
         report_fallback(name, used, allowed=device.allow_cpu_fallback or device.provider == "auto")
     runtime.disable_fallback()  # in the middle of work it would go over to the CPU, and not tell
+    runtime._model_bytes = None  # kept for that fallback alone, and as large as the model
     return Session(
         backend=BACKENDS[used],
         inputs={entry.name: entry.type for entry in runtime.get_inputs()},

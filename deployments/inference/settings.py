@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments.inference.errors import ModelError
-from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation, limits_in
+from deployments.inference.truncation import AS_CONFIGURED, MAX_WINDOW, Side, Truncation, limits_in
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +33,6 @@ WEIGHTS_FILES = {
     "fp16": ("model.fp16.onnx", "onnx/model.fp16.onnx"),
 }
 DEFAULT_MAX_TOKENS = 512
-# Time and memory of a pass grow with the square of the window.
-MAX_WINDOW = 8192
 # Part of every fingerprint: raised whenever graphs of a kind are run otherwise than before.
 # A cross-encoder's last layer is cut to the first token.
 GRAPH_VERSIONS = {"cross_encoder": "2", "dense": "1"}

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from deployments.inference.errors import ModelError
-from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation, kept, limits_in
+from deployments.inference.truncation import (
+    AS_CONFIGURED,
+    MAX_CHARACTERS_PER_TOKEN,
+    Side,
+    Truncation,
+    kept,
+    limits_in,
+)
 from deployments.inference.words import Ids, encoder_of
 
 logger = logging.getLogger(__name__)
@@ -23,7 +30,6 @@ logger = logging.getLogger(__name__)
 # whatever share of them this process was given, and deadlocks in a forked child.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-MAX_CHARACTERS_PER_TOKEN = 16
 FEWEST_TOKENS = 8
 REMEMBERED_QUERIES = 64
 PAD_TOKENS = ("[PAD]", "<pad>", "<|endoftext|>")
@@ -123,10 +129,10 @@ class PairTokenizer:
     def encode_within(self, texts: Sequence[str], room: int, side: Side) -> list[tuple[Ids, bool]]:
         """Return `room` ids of each text at most, and whether that is less than all of it."""
         limit = self.max_characters
-        encoded = self.encode_bare([text[kept(len(text), limit, side)] for text in texts])
+        all_ids = self.encode_bare([text[kept(len(text), limit, side)] for text in texts])
         return [
             (ids[kept(len(ids), room, side)], len(ids) > room or len(text) > limit)
-            for ids, text in zip(encoded, texts, strict=True)
+            for ids, text in zip(all_ids, texts, strict=True)
         ]
 
     def pad(self, batch: Sequence[EncodedPair], length: int = 0) -> dict[str, NDArray[np.int64]]:

@@ -7,6 +7,11 @@ from typing import Literal
 
 Side = Literal["right", "left"]
 
+# Time and memory of a pass grow with the square of the window.
+MAX_WINDOW = 8192
+# A text is cut to so many before it is tokenised: that bounds the time a long one takes.
+MAX_CHARACTERS_PER_TOKEN = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Truncation:

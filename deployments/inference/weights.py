@@ -75,11 +75,13 @@ def open_cut(path: Path, device: Device, probes: Sequence[Feeds]) -> tuple[Sessi
     Where the layer is not recognised or a probe's score changes, which is logged, the session is
     of the whole graph, and there is no other.
     """
-    expected = score_probes(open_file(path, device), probes)  # closed again, to spare memory
+    whole = open_file(path, device)
     model = try_to_cut(path)
     if model is None:
         logger.info("%s runs whole: its last layer cannot be cut to the first token", path)
-        return open_file(path, device), None
+        return whole, None
+    expected = score_probes(whole, probes)
+    del whole  # large, and another follows
     cut = open_agreeing(model, device, f"{path}, cut", probes, expected)
     return (cut, model) if cut else (open_file(path, device), None)
 
@@ -101,7 +103,6 @@ def open_agreeing(
     if not difference <= CUT_TOLERANCE:  # NaN included
         logger.warning("%s, is not used, since scores change by %.1e", name, difference)
         return None
-    session.runtime._model_bytes = None  # kept for a fallback that is switched off
     return session
 
 
@@ -133,7 +134,8 @@ def cut_file(path: Path) -> bytes | None:
         return None
     if not cut_to_first_token(model):
         return None
-    absorb_projections(model)
+    if not absorb_projections(model):
+        logger.info("%s: its last layer keeps its keys and values", path)
     return serialise(model)
 
 

@@ -36,7 +36,7 @@ class BatchCounters:
 class Workers:
     """Takes batches from a line whenever a thread is free, and hands over what came of each work.
 
-    All methods run on one event loop; the model runs in the threads.
+    All methods but `_run` run on one event loop.
     """
 
     def __init__(
@@ -80,11 +80,6 @@ class Workers:
         self._line.remove(work)
 
     @property
-    def waiting(self) -> int:
-        """How many pairs stand in line."""
-        return len(self._line)
-
-    @property
     def is_alive(self) -> bool:
         """Whether every worker still takes batches."""
         return not any(task.done() for task in self._tasks)
@@ -93,7 +88,7 @@ class Workers:
     def running_s(self) -> float:
         """For how long the oldest batch that has not ended has been running."""
         now = time.monotonic()
-        return now - min(list(self._began.values()), default=now)
+        return now - min(list(self._began.values()), default=now)  # a copy: threads write to it
 
     def seconds_for(self, tokens: int) -> float:
         """How long so many tokens have taken so far; 0 before the first batch."""

@@ -280,7 +280,13 @@ async def test_what_clients_that_leave_had_asked_for_is_dropped(server: Server) 
             return True
         return False
 
-    async with httpx.AsyncClient(base_url=server.url) as client:
+    def dropped() -> int:
+        count: int = server.status()["deployments"]["Scorer"][0]["counters"]["pairs_dropped"]
+        return count
+
+    before = dropped()
+    connections = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=server.url, limits=connections) as client:
         left = await asyncio.gather(*(ask_and_leave(client, number) for number in range(300)))
     assert sum(left) > 30
 
@@ -289,6 +295,7 @@ async def test_what_clients_that_leave_had_asked_for_is_dropped(server: Server) 
         return (scorer["pairs_in_flight"], scorer["queued_tokens"]) == (0, 0)
 
     server.wait_until(is_idle, 30)
+    assert dropped() > before
     assert server.search(QUESTIONS[0]["question"])["degraded"] == []
 
 

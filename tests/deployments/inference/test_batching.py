@@ -2,14 +2,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TypeAlias
 
 import pytest
 
 from deployments.inference.batching import SLICE, Batcher
 from deployments.inference.score_cache import RawScore, ScoreCache
 from deployments.inference.truncation import Truncation
+from deployments.inference.work import PairOutcome
 from pipeline.errors import Overloaded
-from tests.deployments.inference.words import NAN, PANIC, POISON, UNREADABLE, WordModel, pairs
+from tests.deployments.inference.word_model import (
+    NAN,
+    PANIC,
+    POISON,
+    UNREADABLE,
+    WordModel,
+    pairs,
+    until,
+)
+
+Waiting: TypeAlias = asyncio.Task[list[PairOutcome]]
 
 
 @pytest.fixture
@@ -23,6 +35,15 @@ async def batcher() -> AsyncIterator[Batcher]:
 def model_of(batcher: Batcher) -> WordModel:
     assert isinstance(batcher.model, WordModel)
     return batcher.model
+
+
+async def occupied(batcher: Batcher, length: int) -> tuple[WordModel, Waiting]:
+    """Have the device run one pair of so many words, until the model may go on."""
+    model = model_of(batcher)
+    model.go.clear()
+    running = asyncio.create_task(batcher.score("t", "q", pairs(length), 30))
+    await asyncio.to_thread(model.entered.wait, 30)
+    return model, running
 
 
 async def test_outcomes_come_in_the_order_of_the_pairs(batcher: Batcher) -> None:
@@ -83,12 +104,9 @@ async def test_time_that_is_up_gives_a_reason_and_keeps_what_arrived(batcher: Ba
 
 
 async def test_work_nobody_waits_for_is_dropped_before_it_runs(batcher: Batcher) -> None:
-    model = model_of(batcher)
-    model.go.clear()
-    blocking = asyncio.create_task(batcher.score("t", "q", pairs(2), 30))
-    await asyncio.to_thread(model.entered.wait, 30)
+    model, blocking = await occupied(batcher, 2)
     gone = asyncio.create_task(batcher.score("t", "q", pairs(20), 30))
-    await asyncio.sleep(0.05)
+    await until(lambda: batcher.queued_tokens == 2 + 20)
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
     model.go.set()
@@ -101,6 +119,7 @@ async def test_work_nobody_waits_for_is_dropped_before_it_runs(batcher: Batcher)
 async def test_clients_that_leave_in_flight_hold_up_nobody_and_leave_nothing_behind(
     batcher: Batcher,
 ) -> None:
+    model, blocking = await occupied(batcher, 64)
     asking = [
         asyncio.create_task(
             batcher.score("t", f"q{n}", pairs(n % 10 + 1, n % 5 + 15, of=str(n)), 30)
@@ -110,11 +129,14 @@ async def test_clients_that_leave_in_flight_hold_up_nobody_and_leave_nothing_beh
     await asyncio.sleep(0.01)
     for task in asking[::2]:
         task.cancel()
+    model.go.set()
+    await blocking
     answers = await asyncio.gather(*asking, return_exceptions=True)
     for number, answer in enumerate(answers):
         if isinstance(answer, BaseException):
             assert number % 2 == 0
         else:
+            assert number % 2 == 1
             logits = [o.score.logit if o.score else None for o in answer]
             short = number % 10 + 1
             assert logits == [None if short == NAN else short, number % 5 + 15]
@@ -129,7 +151,7 @@ async def test_over_the_admission_bound_only_what_would_wait_longer_is_refused()
     await batcher.score("t", "q", pairs(9), 30)
     model_of(batcher).go.clear()
     large = asyncio.create_task(batcher.score("t", "q", pairs(*range(20, 60)), 30))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0)
     with pytest.raises(Overloaded):
         await batcher.score("t", "q", pairs(*range(60, 100)), 30)
     passing = asyncio.create_task(batcher.score("t", "q", pairs(15), 30))
@@ -199,16 +221,13 @@ async def test_a_small_request_does_not_wait_for_all_of_a_large_one(batcher: Bat
 async def test_a_large_request_is_passed_by_no_more_tokens_than_it_has_itself(
     batcher: Batcher,
 ) -> None:
-    model = model_of(batcher)
-    model.go.clear()
-    blocking = asyncio.create_task(batcher.score("t", "q", pairs(64), 30))
-    await asyncio.to_thread(model.entered.wait, 30)
+    model, blocking = await occupied(batcher, 64)
     large = asyncio.create_task(batcher.score("t", "q", pairs(*range(40, 60)), 30))
     own = sum(range(40, 60))
     small = [
         asyncio.create_task(batcher.score("t", "q", pairs(30, of=str(n)), 30)) for n in range(200)
     ]
-    await asyncio.sleep(0.2)
+    await until(lambda: batcher.queued_tokens == 64 + own + 200 * 30)
     model.go.set()
     await large
     last = max(place for place, batch in enumerate(model.batches) if 40 <= max(batch) < 60)
@@ -220,14 +239,11 @@ async def test_a_large_request_is_passed_by_no_more_tokens_than_it_has_itself(
 async def test_a_pair_in_line_is_hastened_by_a_smaller_request_that_joins(
     batcher: Batcher,
 ) -> None:
-    model = model_of(batcher)
-    model.go.clear()
-    blocking = asyncio.create_task(batcher.score("t", "q", pairs(64), 30))
-    await asyncio.to_thread(model.entered.wait, 30)
+    model, blocking = await occupied(batcher, 64)
     large = asyncio.create_task(batcher.score("t", "q", pairs(*range(20, 60)), 30))
-    await asyncio.sleep(0.2)
+    await until(lambda: batcher.queued_tokens == 64 + sum(range(20, 60)))
     small = asyncio.create_task(batcher.score("t", "q", pairs(20), 30))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0)
     model.go.set()
     assert [outcome.origin for outcome in await small] == ["shared"]
     assert [20] in model.batches[:3]
@@ -251,8 +267,7 @@ async def test_sixty_four_lone_pairs_fill_a_batch_of_thirty_two() -> None:
     asking = [
         asyncio.create_task(batcher.score("t", "q", pairs(50, of=str(n)), 30)) for n in range(64)
     ]
-    await asyncio.to_thread(model.entered.wait, 30)
-    await asyncio.sleep(0.2)
+    await until(lambda: batcher.queued_tokens == 64 * 50)
     model.go.set()
     await asyncio.gather(*asking)
     assert max(len(batch) for batch in model.batches) == 32
@@ -288,7 +303,7 @@ async def test_a_refusal_says_when_to_come_back() -> None:
     batcher.workers.counters.busy_s = 2.0
     model.go.clear()
     large = asyncio.create_task(batcher.score("t", "q", pairs(250), 30))
-    await asyncio.sleep(0.1)
+    await until(lambda: batcher.queued_tokens == 250)
     with pytest.raises(Overloaded) as refused:
         await batcher.score("t", "q", pairs(400), 30)
     assert refused.value.retry_after_s == 5

@@ -132,7 +132,7 @@ def test_the_models_are_warm_without_complaint(
     minilm: CrossEncoder, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        minilm.warm_up()
+        minilm.warm_up(512)
     assert caplog.text == ""
 
 

@@ -13,7 +13,7 @@ from deployments.inference.errors import ModelError
 from deployments.inference.score_cache import ScoreCache
 from deployments.inference.sessions import Device
 from deployments.inference.work import PairModel
-from tests.deployments.inference.words import NAN, UNREADABLE, WordModel
+from tests.deployments.inference.word_model import NAN, UNREADABLE, WordModel
 
 
 async def check(canary: Canary, model: PairModel, timeout_s: float = 10.0) -> None:

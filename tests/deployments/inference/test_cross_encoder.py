@@ -169,7 +169,7 @@ def test_warming_up_scores_and_is_quiet(
 ) -> None:
     model = load(make_model(settings={}))
     with caplog.at_level(logging.WARNING):
-        model.warm_up()
+        model.warm_up(512)
     assert caplog.text == ""
 
 
@@ -182,7 +182,7 @@ def test_warming_up_refuses_a_model_that_gives_nan(make_model: Callable[..., Pat
     )
     onnx.save(model, folder / "model.onnx")
     with pytest.raises(ModelError, match="not finite"):
-        load(folder).warm_up()
+        load(folder).warm_up(512)
 
 
 def test_warming_up_runs_every_shape_that_batches_will_have(
@@ -215,7 +215,7 @@ def test_warming_up_warns_of_scores_that_depend_on_their_batch(
     model.graph.node.append(helper.make_node("ReduceSum", ["own"], ["everyones"]))
     model.graph.node.append(helper.make_node("Add", ["own", "everyones"], ["logits"]))
     onnx.save(model, folder / "model.onnx")
-    load(folder).warm_up()
+    load(folder).warm_up(512)
     assert "tiny scores a pair differently in a batch" in caplog.text
 
 
@@ -224,7 +224,7 @@ def test_warming_up_warns_of_a_dynamically_quantised_graph(
 ) -> None:
     folder = make_model()
     quantize_dynamic(folder / "model.onnx", folder / "model.onnx", weight_type=QuantType.QInt8)
-    load(folder).warm_up()
+    load(folder).warm_up(512)
     assert "is it dynamically quantised?" in caplog.text
 
 

@@ -28,7 +28,7 @@ def test_memory_ends_growing_over_batches_of_many_shapes() -> None:
     )
     lengths = np.random.default_rng(5).integers(20, WINDOW + 1, BATCHES)
     with ThreadPoolExecutor(CALLERS) as callers:
-        for shape in session.shapes(WINDOW, BUDGET):
+        for shape in session.backend.shapes(WINDOW, BUDGET):
             list(callers.map(lambda one: score(session, *one), [shape] * CALLERS))
         before = resident_bytes()
         shapes = [(max(1, BUDGET // int(length)), int(length)) for length in lengths]

@@ -135,7 +135,7 @@ def test_a_pulled_bundle_is_a_model_with_its_provenance(bundle: Bundle, tmp_path
     assert reports[0] == ("downloading tinymodels 1.0", 0.0)
     assert reports[-1] == ("storing tiny", 1.0)
     assert all(0.0 <= share <= 1.0 for _, share in reports)
-    CrossEncoder.load(folder, Device("cpu")).warm_up()
+    CrossEncoder.load(folder, Device("cpu")).warm_up(512)
 
 
 def test_the_listed_fingerprint_is_the_loaded_models(bundle: Bundle, tmp_path: Path) -> None:

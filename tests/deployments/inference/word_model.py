@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,3 +70,12 @@ def encoded(length: int, truncated: bool = False) -> EncodedPair:
 def pairs(*lengths: int, of: str = "") -> list[Pair]:
     """Pairs of so many words; those `of` one name are other pairs than those of another."""
     return [Pair(f"{of} {length}", "w " * length) for length in lengths]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that is to come true within half a minute."""
+    for _ in range(3000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came true")
