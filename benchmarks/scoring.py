@@ -141,8 +141,9 @@ def result_of(model: Model, pairs: Pairs, rounds: Rounds) -> ModelResult:
     return ModelResult(
         model=model.name,
         standings=[
-            standing_of(name, len(pairs.texts), measured, ours)
-            for name, measured in rounds.measured.items()
+            standing_of(entry.name, len(pairs.texts), rounds.measured[entry.name], ours)
+            for entry in ENTRIES
+            if entry.name in rounds.measured
         ],
         gflops=total_flops(model.shape, pairs.lengths) / ours.median / 1e9,
         run_gflops=sum(absorbed_flops(model.shape, one) for one in pairs.lengths)
