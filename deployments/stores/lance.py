@@ -50,6 +50,7 @@ TEXT_INDEX = FTS(
 TIE_MARGIN = 16
 TIE_FACTOR = 8
 TIE_BOUND = 10_000
+CREATED_BY_ANOTHER = ("already exists", "commit conflict")
 
 
 class LanceStore:
@@ -152,10 +153,10 @@ class LanceStore:
         with _engine_errors(corpus):
             try:
                 await connection.create_table(table_name(corpus), schema=schema(self._dimension))
-            except ValueError as error:
-                # Another writer was first. (exist_ok compares schemas, and takes the JSON
-                # column that it has stored for a different one.)
-                if "already exists" not in str(error):
+            except (ValueError, RuntimeError) as error:
+                # Another writer was first, or is at it. (exist_ok compares schemas, and takes the
+                # JSON column that it has stored for a different one.)
+                if not any(sign in str(error) for sign in CREATED_BY_ANOTHER):
                     raise
 
     async def _merge(self, rows: pa.Table, table: AsyncTable) -> None:

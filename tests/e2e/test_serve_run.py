@@ -270,7 +270,8 @@ def test_a_document_that_is_cut_where_the_request_says_has_another_score(server:
 
 
 async def test_what_clients_that_leave_had_asked_for_is_dropped(server: Server) -> None:
-    documents = [f"{word} of the old town" for word in ["the", "a", "one", "no", "any"]]
+    # Long enough that a queue builds up, in which most are left behind.
+    documents = [f"{word} of the old town " * 20 for word in ["the", "a", "one", "no", "any"]]
 
     async def ask_and_leave(client: httpx.AsyncClient, number: int) -> bool:
         body = {"query": f"question {number}", "documents": documents}
