@@ -137,6 +137,8 @@ def one_by_one(
         if len(items) == 1:
             logger.exception("%s a pair failed", what)
             return [Failed(f"{what} this pair failed")]
+        # Else nobody would see a device that runs no batch any more, only single pairs.
+        logger.warning("%s %d pairs together failed: each goes alone", what, len(items))
         return [result for item in items for result in one_by_one(run, [item], what)]
 
 

@@ -72,13 +72,16 @@ async def test_identical_pairs_in_flight_share_one_pass(batcher: Batcher) -> Non
     assert all([o.score.logit for o in one if o.score] == [3.0, 4.0] for one in answers)
 
 
-async def test_a_poisoned_pair_fails_alone(batcher: Batcher) -> None:
+async def test_a_poisoned_pair_fails_alone(
+    batcher: Batcher, caplog: pytest.LogCaptureFixture
+) -> None:
     outcomes = await batcher.score("t", "q", pairs(12, POISON, 14), 10)
     assert [o.score.logit if o.score else o.reason for o in outcomes] == [
         12.0,
         "scoring this pair failed",
         14.0,
     ]
+    assert "scoring 3 pairs together failed: each goes alone" in caplog.text
 
 
 async def test_a_non_finite_logit_is_not_a_score_and_is_not_cached(batcher: Batcher) -> None:
