@@ -9,30 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from benchmarks.architectures import Shape
 from benchmarks.encoders import random_weights, save_model
 from benchmarks.gpu import count_swaps, known_shape
 from deployments.inference.sessions import has_driver
+from tests.deployments.inference.frames import word_piece
 
 TINY = Shape("tiny", 2, 16, 2, 32, vocabulary=100, positions=512)
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?'"
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{c}" for c in LETTERS)]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    tokenizer = Tokenizer(
-        models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]")
-    )
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
+    tokenizer = word_piece([*LETTERS, *(f"##{c}" for c in LETTERS)])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     return save_model(tmp_path / "tiny", TINY, random_weights(TINY), tmp_path / "tokenizer.json")
 

@@ -11,33 +11,23 @@ import numpy as np
 import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer
 
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.pulling import pull_all
 from deployments.inference.sessions import Device
+from tests.deployments.inference.frames import BERT_SPECIAL, word_piece
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["berlin", "people", "museum", "city", "river", "old", "new", "the", "of", "in"]
 LETTERS = list(string.ascii_lowercase)
-VOCABULARY = [*SPECIAL, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+PIECES = [*WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+VOCABULARY = [*BERT_SPECIAL, *PIECES]
 WIDTH = 8
 
 
 def build_tokenizer() -> Tokenizer:
-    tokenizer = Tokenizer(
-        models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]")
-    )
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
-    )
-    tokenizer.add_special_tokens(SPECIAL)
-    return tokenizer
+    return word_piece(PIECES)
 
 
 def build_graph(outputs: int, types: bool, hidden: bool) -> bytes:

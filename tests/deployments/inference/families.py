@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper
 
 from benchmarks.architectures import Shape, bert_graph, distilbert_graph, roberta_graph
 from benchmarks.encoders import random_weights
+from deployments.inference.absorbing import absorb_projections
+from deployments.inference.cutting import cut_to_first_token
 
 TINY = Shape("tiny", layers=2, width=16, heads=2, intermediate=32, vocabulary=50, positions=64)
 ONE_LAYER = Shape("one", layers=1, width=16, heads=2, intermediate=32, vocabulary=50, positions=64)
@@ -63,3 +66,17 @@ def rows_by_weight(model: ModelProto) -> list[int]:
     products = [node for node in model.graph.node if node.op_type == "MatMul"]
     dense = [node.output[0] for node in products if node.input[1] in weights]
     return [value.shape[-2] for value in run(load(model, dense), feeds([9]))]
+
+
+def cut(model: ModelProto) -> ModelProto:
+    """Cut in place; the model is returned."""
+    assert cut_to_first_token(model)
+    onnx.checker.check_model(model)
+    return model
+
+
+def absorbed(model: ModelProto) -> ModelProto:
+    """Cut, and rid of the last layer's keys and values, in place; the model is returned."""
+    assert absorb_projections(cut(model))
+    onnx.checker.check_model(model)
+    return model

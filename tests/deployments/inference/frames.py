@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 
 from tokenizers import (
     AddedToken,
@@ -17,14 +18,13 @@ from tokenizers import (
 )
 
 WORDS = ["berlin", "people", "museum", "city", "river", "old", "new", "the", "of", "in", "don"]
+BERT_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
-def bert() -> Tokenizer:
-    """WordPiece: `[CLS] a [SEP] b [SEP]`, the text being of segment 1."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    letters = [*string.ascii_lowercase, *string.digits, *string.punctuation, *"漢字éß"]
-    pieces = [*special, *WORDS, *letters, *(f"##{letter}" for letter in letters), "##ing"]
+def word_piece(words: Sequence[str]) -> Tokenizer:
+    """WordPiece over BERT's special tokens and these: `[CLS] a [SEP] b [SEP]`, b of segment 1."""
+    pieces = [*BERT_SPECIAL, *words]
     tokenizer = Tokenizer(
         models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]")
     )
@@ -35,8 +35,13 @@ def bert() -> Tokenizer:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    tokenizer.add_special_tokens(special)
+    tokenizer.add_special_tokens(BERT_SPECIAL)
     return tokenizer
+
+
+def bert() -> Tokenizer:
+    letters = [*string.ascii_lowercase, *string.digits, *string.punctuation, *"漢字éß"]
+    return word_piece([*WORDS, *letters, *(f"##{letter}" for letter in letters), "##ing"])
 
 
 def cased_bert() -> Tokenizer:

@@ -20,6 +20,8 @@ from tests.deployments.inference.families import (
     FAMILIES,
     ONE_LAYER,
     PADDING,
+    absorbed,
+    cut,
     feeds,
     load,
     make,
@@ -28,31 +30,31 @@ from tests.deployments.inference.families import (
 )
 
 
-def cut(model: ModelProto) -> ModelProto:
-    assert cut_to_first_token(model)
-    onnx.checker.check_model(model)
-    return model
-
-
 @cache
-def whole_and_cut(family: str, opset: int) -> tuple[Any, Any]:
-    return load(make(family, opset)), load(cut(make(family, opset)))
+def whole_and_less(
+    family: str, opset: int, rewrite: Callable[[ModelProto], ModelProto]
+) -> tuple[Any, Any]:
+    return load(make(family, opset)), load(rewrite(make(family, opset)))
 
 
+@pytest.mark.parametrize("rewrite", [cut, absorbed])
 @pytest.mark.parametrize("opset", [14, 17])
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=40, deadline=None)
 @given(lengths=st.lists(st.integers(1, 60), min_size=1, max_size=8))
-def test_scores_stay_whatever_the_lengths(family: str, opset: int, lengths: list[int]) -> None:
+def test_scores_stay_whatever_the_lengths(
+    family: str, opset: int, rewrite: Callable[[ModelProto], ModelProto], lengths: list[int]
+) -> None:
     batch = feeds(lengths, PADDING[family])
-    whole, less = (run(session, batch)[0] for session in whole_and_cut(family, opset))
+    sessions = whole_and_less(family, opset, rewrite)
+    whole, less = (run(session, batch)[0] for session in sessions)
     assert whole.shape == less.shape == (len(lengths), 1)
     np.testing.assert_allclose(less, whole, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_tell_texts_apart(family: str) -> None:
-    scores = run(whole_and_cut(family, 14)[1], feeds([5, 9, 30, 60], PADDING[family]))[0]
+    scores = run(whole_and_less(family, 14, cut)[1], feeds([5, 9, 30, 60], PADDING[family]))[0]
     assert np.diff(np.sort(scores[:, 0])).min() > 0.01
 
 
