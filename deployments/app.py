@@ -10,11 +10,12 @@ from ray.serve import Application, Deployment
 from ray.serve.config import BackpressureConfig, DeploymentActorConfig
 
 from deployments.composer import Composer
-from deployments.config import AppArgs, ConfigError, IndexArgs
+from deployments.config import AppArgs, IndexArgs, ScorerArgs
 from deployments.embedder import Embedder
 from deployments.index import is_local
 from deployments.indexer import Indexer
 from deployments.ingress import Ingress
+from deployments.options import ConfigError
 from deployments.recorder import Recorder
 from deployments.retention import Retention
 from deployments.retrieval import Retrieval
@@ -72,7 +73,8 @@ def build(args: AppArgs) -> Application:
     embedder = (
         deployment(Embedder, args.embedder.num_cpus).bind(args.embedder) if args.embedder else None
     )
-    scorer = deployment(Scorer, args.scorer.num_cpus).bind(args.scorer) if args.scorer else None
+    local = local_scorer(args)
+    scorer = deployment(Scorer, local.num_cpus).bind(local) if local else None
     retrieval = deployment(Retrieval).bind(args.index)
     indexer = deployment(Indexer).bind(
         args.index, args.chunking, tokenizer_model(args), embedder, recorder
@@ -117,10 +119,16 @@ def retention_actor(args: AppArgs) -> DeploymentActorConfig:
     )
 
 
+def local_scorer(args: AppArgs) -> ScorerArgs | None:
+    """The scorer that needs a deployment; a remote one is called by the Composer."""
+    return args.scorer if isinstance(args.scorer, ScorerArgs) else None
+
+
 def tokenizer_model(args: AppArgs) -> str | None:
     """Whose tokens size the chunks: the cross-encoder's, so that a chunk fits its window."""
-    if args.scorer is not None:
-        return args.scorer.model
+    local = local_scorer(args)
+    if local is not None:
+        return local.model
     return args.embedder.model if args.embedder is not None else None
 
 
@@ -128,7 +136,7 @@ def check_cluster(args: AppArgs) -> None:
     """Refuse what this cluster can never start, instead of waiting for it for ever."""
     if not ray.is_initialized():
         return
-    models = [part for part in (args.embedder, args.scorer) if part is not None]
+    models = [part for part in (args.embedder, local_scorer(args)) if part is not None]
     others = OPTIONS.keys() - {"Embedder", "Scorer"}
     needed = CPUS * len(others) + sum(part.num_cpus for part in models)
     available = ray.cluster_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]

@@ -12,11 +12,12 @@ from typing import Any
 
 from deployments.answers import Asked, retrieval_record, search_answer
 from deployments.budget import left_s
-from deployments.config import AppArgs, ConfigError, with_user_config
+from deployments.config import AppArgs, with_user_config
 from deployments.handles import Handle, call
 from deployments.inference.truncation import Truncation
 from deployments.legs import LegRequest, Legs
 from deployments.logs import join_serve_log
+from deployments.options import ConfigError
 from deployments.outbox import Outbox
 from deployments.planning import plan_search
 from deployments.ranking import RerankAnswer, rerank_texts

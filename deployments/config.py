@@ -1,8 +1,8 @@
 """Every option of the application, its default and the reason for it.
 
-`AppArgs` is what `args:` in serve_config.yaml holds; `SearchArgs` is also what the Composer's
-`user_config` holds, which changes without a restart. docs/configuration.md is generated from
-this file.
+`AppArgs` is what `args:` in serve_config.yaml holds; the options of a search, which also stand in
+the Composer's `user_config`, are in search_options, those of services outside in
+provider_options. docs/configuration.md is generated from these files.
 """
 
 from __future__ import annotations
@@ -10,91 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from deployments.inference.truncation import MAX_WINDOW
-
-# The kinds of value that requests may give too.
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Size = Annotated[int, Field(ge=1, le=1000)]
-Multiplier = Annotated[int, Field(ge=2, le=20)]
-Corrections = Annotated[int, Field(ge=0, le=5)]
-OnAllIncorrect = Literal["empty", "best_effort"]
-
-
-class ConfigError(Exception):
-    """The configuration is wrong; the message is one line that names the option."""
-
-
-class Options(BaseModel):
-    """Strict types, no unknown option, no NaN, immutable."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-def option(default: Any, reason: str, **bounds: Any) -> Any:
-    return Field(default=default, description=reason, **bounds)
-
-
-class CorrectiveArgs(Options):
-    enabled: bool = option(False, "off in code: the chain must work without a scorer")
-    correct_threshold: Fraction = option(
-        0.7, "relevance from which a hit is correct; the usual value where nothing is known"
-    )
-    incorrect_threshold: Fraction = option(
-        0.3, "relevance below which a hit is incorrect; the usual value where nothing is known"
-    )
-    min_hits: Size = option(3, "fewer survivors than this ask for one continuation")
-    fill: bool = option(False, "true asks for final_top_k survivors: more passes, fuller answers")
-    expansion_multiplier: Multiplier = option(
-        3, "a continuation asks each leg for top_k times this, at most 1,000"
-    )
-    max_corrections: Corrections = option(1, "one continuation bounds the cost of a search")
-    on_all_incorrect: OnAllIncorrect = option(
-        "empty", "an empty answer invites no made-up text; best_effort returns what there is"
-    )
-
-    @model_validator(mode="after")
-    def _ordered(self) -> CorrectiveArgs:
-        if self.incorrect_threshold > self.correct_threshold:
-            raise ValueError("incorrect_threshold must not exceed correct_threshold")
-        return self
-
-
-class RerankArgs(Options):
-    enabled: bool = option(False, "off in code: the chain must work without a scorer")
-    top_n: Size | None = option(None, "how many candidates are scored; null = all")
-    append_remaining: bool = option(True, "unscored hits follow the scored ones; false drops them")
-
-
-class FusionArgs(Options):
-    k: float = option(60.0, "the constant of reciprocal rank fusion, as published", gt=0, le=1e6)
-    weights: dict[Literal["dense", "bm25"], Annotated[float, Field(ge=0, le=1000)]] = option(
-        {}, "weight by leg; a leg that is not named weighs 1"
-    )
-
-
-class ContextArgs(Options):
-    enabled: bool = option(True, "most callers put the context straight into a prompt")
-    max_tokens: int = option(
-        4000, "token budget, estimated at four characters a token", ge=1, le=1_000_000
-    )
-
-
-class SearchArgs(Options):
-    """Defaults of a search. A request may override top_k, final_top_k, what stands under
-    corrective and rerank, and whether there is a context."""
-
-    top_k: Size = option(50, "candidates recalled: enough that fusion has a choice")
-    final_top_k: Size = option(10, "hits returned: about what fits a prompt")
-    leg_k: Size | None = option(None, "depth of each leg; null = top_k")
-    corrective: CorrectiveArgs = option(CorrectiveArgs(), "correction (CRAG)")
-    rerank: RerankArgs = option(RerankArgs(), "reranking")
-    fusion: FusionArgs = option(FusionArgs(), "fusion of the legs")
-    context: ContextArgs = option(ContextArgs(), "the assembled context")
-    on_error: Literal["open", "closed"] = option(
-        "open", "open returns what there is and names the part in `degraded`; closed answers 503"
-    )
+from deployments.options import ConfigError, Milliseconds, Options, merged, one_line, option
+from deployments.provider_options import ChatArgs, ProviderArgs, WebSearchArgs
+from deployments.search_options import SearchArgs
 
 
 class IndexArgs(Options):
@@ -104,9 +25,7 @@ class IndexArgs(Options):
         False, "true promises that the folder is the same on every node of the cluster"
     )
     storage_options: dict[str, str] = option({}, "credentials and endpoint of object storage")
-    leg_timeout_ms: int = option(
-        5000, "one slow leg must not use up the request's time", ge=1, le=600_000
-    )
+    leg_timeout_ms: Milliseconds = option(5000, "one slow leg must not use up the request's time")
 
 
 class ChunkingArgs(Options):
@@ -164,8 +83,8 @@ class ScorerArgs(ModelArgs):
         "else the window's",
         ge=1,
     )
-    timeout_ms: int = option(
-        10_000, "longer than the slowest honest ranking; then on_error decides", ge=1, le=600_000
+    timeout_ms: Milliseconds = option(
+        10_000, "longer than the slowest honest ranking; then on_error decides"
     )
     cache_bytes: int = option(
         64 * 2**20, "scores kept for repeats (about 130,000 pairs); 0 = off", ge=0
@@ -206,8 +125,8 @@ class LimitsArgs(Options):
     documents: int = option(1000, "most documents in one rerank or PUT", ge=1)
     text_bytes: int = option(2**20, "largest document text", ge=1)
     metadata_bytes: int = option(65_536, "largest document metadata: every chunk carries it", ge=2)
-    deadline_ms: int = option(
-        30_000, "time for a request; X-Request-Timeout-Ms asks for less", ge=1, le=600_000
+    deadline_ms: Milliseconds = option(
+        30_000, "time for a request; X-Request-Timeout-Ms asks for less"
     )
 
 
@@ -217,6 +136,20 @@ class AuthArgs(Options):
     )
 
 
+def kind_of_scorer(value: Any) -> str:
+    """A remote reranker is told by its `dialect`."""
+    is_remote = isinstance(value, ProviderArgs) or (
+        isinstance(value, Mapping) and "dialect" in value
+    )
+    return "~remote" if is_remote else "~local"
+
+
+AnyScorer = Annotated[
+    Annotated[ScorerArgs, Tag("~local")] | Annotated[ProviderArgs, Tag("~remote")],
+    Discriminator(kind_of_scorer),
+]
+
+
 class AppArgs(Options):
     """`args:` of serve_config.yaml."""
 
@@ -224,7 +157,17 @@ class AppArgs(Options):
     index: IndexArgs = option(IndexArgs(), "the index engine")
     chunking: ChunkingArgs = option(ChunkingArgs(), "how documents are cut")
     embedder: EmbedderArgs | None = option(EmbedderArgs(), "null = BM25 alone")
-    scorer: ScorerArgs | None = option(ScorerArgs(), "null = no correction and no reranking")
+    scorer: AnyScorer | None = option(
+        ScorerArgs(), "null = no correction and no reranking; with `dialect` a remote reranker"
+    )
+    fallback: list[ProviderArgs] = option(
+        [], "remote rerankers asked in this order when the scorer fails", max_length=8
+    )
+    shadow: list[ProviderArgs] = option(
+        [], "remote rerankers compared with the one served; never served", max_length=8
+    )
+    chat: ChatArgs | None = option(None, "for expansion; null = templates alone")
+    web_search: WebSearchArgs | None = option(None, "for `corrective.fallback: http`")
     tracker: TrackerArgs = option(TrackerArgs(), "the record of retrievals, and its retention")
     limits: LimitsArgs = option(LimitsArgs(), "bounds, named in the error when exceeded")
     auth: AuthArgs = option(AuthArgs(), "who is served")
@@ -253,18 +196,6 @@ def with_user_config(args: AppArgs, user_config: Mapping[str, Any]) -> SearchArg
     return search
 
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `changes` laid over it, objects merged key by key."""
-    result = dict(base)
-    for key, value in changes.items():
-        old = result.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            result[key] = merged(old, value)
-        else:
-            result[key] = value
-    return result
-
-
 def check_scorer(search: SearchArgs, has_scorer: bool) -> None:
     """Refuse correction or reranking where there is no scorer."""
     for name in unmet(search, has_scorer):
@@ -275,16 +206,3 @@ def unmet(search: SearchArgs, has_scorer: bool) -> list[str]:
     """Name the parts that are on and need a scorer that is not there."""
     parts = {"corrective": search.corrective.enabled, "rerank": search.rerank.enabled}
     return [] if has_scorer else [name for name, enabled in parts.items() if enabled]
-
-
-def one_line(error: ValidationError) -> str:
-    """Name the first wrong option and say why, without its value."""
-    path, message = first_error(error)
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"configuration: {path}: {message}{more}"
-
-
-def first_error(error: ValidationError) -> tuple[str, str]:
-    """Return where the first error lies, as a dotted path, and what it is."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return ".".join(str(part) for part in first["loc"]), first["msg"]

@@ -20,6 +20,7 @@ from deployments.gateway import Gateway, ServeGateway
 from deployments.handles import Handle
 from deployments.logs import join_serve_log
 from deployments.middleware import RequestFrame
+from deployments.options import CORPUS
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound
 
@@ -54,7 +55,7 @@ async def remaining_ms(
 Gate = Annotated[Gateway, Depends(gateway_of)]
 Limits = Annotated[LimitsArgs, Depends(limits_of)]
 Remaining = Annotated[float, Depends(remaining_ms)]
-CorpusPath = Annotated[str, Path(pattern=native.CORPUS)]
+CorpusPath = Annotated[str, Path(pattern=CORPUS)]
 
 
 @router.post("/v1/search")

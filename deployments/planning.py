@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from deployments.config import SearchArgs, first_error, unmet
+from deployments.config import unmet
+from deployments.options import first_error
+from deployments.search_options import SearchArgs
 from pipeline.chain import SearchPlan
 from pipeline.corrective import CorrectionPlan, Thresholds
 from pipeline.errors import InvalidInput

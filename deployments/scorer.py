@@ -64,7 +64,13 @@ class Scorer:
         relevance = self.encoder.relevance(score.logit)
         if relevance is None:
             return PairScore(None, None, reason="the model's score lies outside [0, 1]")
-        return PairScore(score.logit, relevance, truncated=score.truncated, tokens=score.tokens)
+        return PairScore(
+            score.logit,
+            relevance,
+            truncated=score.truncated,
+            tokens=score.tokens,
+            came_by=outcome.origin or "pass",
+        )
 
     async def check_health(self) -> None:
         """Serve replaces a replica for which this raises, or does not return, a few times."""

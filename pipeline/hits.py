@@ -13,18 +13,36 @@ from pipeline.stamps import CROSS_ENCODER_SCORE, GRADE, Grade, Stamp, digest, pa
 
 @dataclass(frozen=True, slots=True)
 class LegEntry:
-    """Where one leg, for one query variant, placed the hit: 1-based rank and raw score."""
+    """Where one leg, for one query variant, placed the hit: 1-based rank, raw score (None from a
+    source that tells none), and what it added to the fusion score."""
 
     leg: str
     variant: int
     rank: int
-    score: float
+    score: float | None
     contribution: float
 
 
 @dataclass(frozen=True, slots=True)
+class Boost:
+    """What the rules made of a hit: the product of their factors, and the value it is sorted by.
+
+    `kind` says on which scale the value lies: boosted_logit, boosted_relevance (a scorer without
+    logits) or boosted_fusion (an unscored hit).
+    """
+
+    factor: float
+    value: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A candidate. Stages return new hits; `metadata` carries stamps, grades and guards."""
+    """A candidate. Stages return new hits; `metadata` carries stamps, grades and guards.
+
+    `origin` is None for a hit of the corpus that was asked, else the fallback it came from
+    (corpus:NAME or http). `refined` is what refinement left of the text.
+    """
 
     id: str
     document_id: str
@@ -37,6 +55,9 @@ class Hit:
     legs: tuple[LegEntry, ...] = ()
     retrieval_score: float | None = None
     fusion_score: float | None = None
+    origin: str | None = None
+    boost: Boost | None = None
+    refined: str | None = None
 
     @property
     def body(self) -> str:

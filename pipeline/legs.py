@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.documents import Chunk
 
 DENSE = "dense"
 BM25 = "bm25"
+
+VariantKind = Literal["original", "rewrite", "template", "hyde", "step_back", "multi_query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One wording of the query. Number 0 is the query as it was asked, and goes to every leg.
+
+    `vector` (dimension,) is its embedding, None until it has one. `weight` multiplies a leg's.
+    """
+
+    number: int
+    kind: VariantKind
+    text: str
+    weight: float = 1.0
+    vector: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def legs(self) -> tuple[str, ...]:
+        """The legs that it may go to: a hypothetical document has no words of its own to match."""
+        return (DENSE,) if self.kind == "hyde" else (DENSE, BM25)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 from pipeline.hits import Hit
 from pipeline.stamps import CROSS_ENCODER_SCORE, Stamp, pair_digest
+
+# A forward pass, the cache, or another request's pass in flight.
+CameBy = Literal["pass", "cache", "shared"]
 
 
 # These two are tuples, since hundreds of them cross processes with each request: a frozen
@@ -23,7 +26,7 @@ class Pair(NamedTuple):
 class PairScore(NamedTuple):
     """A scorer's answer for one pair: `relevance` in [0, 1], or None with the `reason`, which is
     for people; `late` says that there was no time for it. `tokens` are those that the model saw,
-    special ones included."""
+    special ones included; `came_by` says whether this request caused the pass."""
 
     logit: float | None
     relevance: float | None
@@ -31,6 +34,7 @@ class PairScore(NamedTuple):
     tokens: int = 0
     reason: str | None = None
     late: bool = False
+    came_by: CameBy = "pass"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from deployments.api.wire import FilledText, Json, Metadata, Text, Wire
-from deployments.config import Corrections, Fraction, Multiplier, OnAllIncorrect, Size
+from deployments.options import CORPUS, Fraction, Size
 from pipeline.documents import Document
 from pipeline.filters import parse_filter
 from tracker.records import Outcome
 
-CORPUS = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Corpus = Annotated[str, Field(pattern=CORPUS)]
 DocumentId = Annotated[FilledText, Field(max_length=512)]
 
@@ -45,9 +44,9 @@ class CorrectiveOptions(Wire):
     incorrect_threshold: Fraction | None = None
     min_hits: Size | None = None
     fill: bool | None = None
-    expansion_multiplier: Multiplier | None = None
-    max_corrections: Corrections | None = None
-    on_all_incorrect: OnAllIncorrect | None = None
+    expansion_multiplier: int | None = None
+    max_corrections: int | None = None
+    on_all_incorrect: str | None = None
 
 
 class RerankOptions(Wire):

@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from deployments.config import AppArgs, ConfigError, with_user_config
+from deployments.config import AppArgs, with_user_config
+from deployments.options import ConfigError
 
 IMPORT_PATH = "deployments.app:build"
 

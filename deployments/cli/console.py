@@ -11,7 +11,7 @@ from rich.console import Console
 
 from deployments.cli.client import ClientError
 from deployments.cli.readers import UnreadableFile
-from deployments.config import ConfigError
+from deployments.options import ConfigError
 from pipeline.errors import OnepassError
 
 console = Console()

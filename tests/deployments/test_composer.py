@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from deployments.composer import Composer
-from deployments.config import AppArgs, ConfigError
+from deployments.config import AppArgs
 from deployments.inference.truncation import Truncation
+from deployments.options import ConfigError
 from deployments.ranking import RankedText
 from pipeline.scoring import PairScore, ScoreAnswer, Tally
 from tests.deployments.handles import ScriptedHandle

@@ -4,8 +4,10 @@ import pytest
 from pydantic import BaseModel
 
 from deployments.api.native import CorrectiveOptions, RerankOptions
-from deployments.config import AppArgs, ConfigError, CorrectiveArgs, RerankArgs, SearchArgs
+from deployments.config import AppArgs
+from deployments.options import ConfigError
 from deployments.planning import plan_search
+from deployments.search_options import CorrectiveArgs, RerankArgs, SearchArgs
 from pipeline.corrective import Thresholds
 from pipeline.errors import InvalidInput
 from pipeline.reranking import RerankPlan
@@ -77,7 +79,7 @@ def test_a_wrong_option_is_one_clear_line(args: dict[str, object], message: str)
 
 
 @pytest.mark.parametrize(
-    ("wire", "options"), [(CorrectiveOptions, CorrectiveArgs), (RerankOptions, RerankArgs)]
+    ("wire", "options"), [(RerankOptions, RerankArgs)]
 )
 def test_a_request_can_give_every_option(wire: type[BaseModel], options: type[BaseModel]) -> None:
     assert list(wire.model_fields) == list(options.model_fields)

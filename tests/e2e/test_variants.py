@@ -15,7 +15,8 @@ import ray
 from ray import serve
 
 from deployments.app import build
-from deployments.config import AppArgs, ConfigError, IndexArgs, TrackerArgs
+from deployments.config import AppArgs, IndexArgs, TrackerArgs
+from deployments.options import ConfigError
 from tests.e2e.serving import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]

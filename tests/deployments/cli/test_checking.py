@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deployments.cli.checking import check_file
-from deployments.config import ConfigError
+from deployments.options import ConfigError
 
 ROOT = Path(__file__).parents[3]
 APPLICATION = "applications:\n- import_path: deployments.app:build\n"

@@ -1,0 +1,56 @@
+"""What every option class shares: strict types, one-line errors, laying one set over another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+# The kinds of value that several options share.
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Size = Annotated[int, Field(ge=1, le=1000)]
+Weight = Annotated[float, Field(ge=0.0, le=1000.0)]
+Milliseconds = Annotated[int, Field(ge=1, le=600_000)]
+CORPUS = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
+
+class ConfigError(Exception):
+    """The configuration is wrong; the message is one line that names the option."""
+
+
+class Options(BaseModel):
+    """Strict types, no unknown option, no NaN, immutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def option(default: Any, reason: str, **bounds: Any) -> Any:
+    return Field(default=default, description=reason, **bounds)
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `changes` laid over it, objects merged key by key."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            result[key] = merged(old, value)
+        else:
+            result[key] = value
+    return result
+
+
+def one_line(error: ValidationError) -> str:
+    """Name the first wrong option and say why, without its value."""
+    path, message = first_error(error)
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"configuration: {path}: {message}{more}"
+
+
+def first_error(error: ValidationError) -> tuple[str, str]:
+    """Return where the first error lies, as a dotted path, and what it is."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    # Tags tell a union's kinds apart, not options.
+    parts = [str(part) for part in first["loc"] if not str(part).startswith("~")]
+    return ".".join(parts), first["msg"].removeprefix("Value error, ")
