@@ -26,6 +26,7 @@ from deployments.stores.lance_rows import (
     to_rows,
     vector_dimension,
 )
+from deployments.stores.lance_sources import sources_sql
 from deployments.stores.protocol import CorpusSize, IndexedChunk, LegQuery
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import NotFound, Unavailable
@@ -268,8 +269,10 @@ async def _best(
     column: str,
 ) -> list[LegHit]:
     """Return the k best, ties by id. The engine applies the condition before its limit."""
-    if query.filter is not None:
-        asked = asked.where(filter_sql(query.filter))
+    conditions = [] if query.filter is None else [filter_sql(query.filter)]
+    conditions += map(sources_sql, query.sources)
+    if conditions:
+        asked = asked.where(" AND ".join(conditions))
     asked = asked.select([*CHUNK_COLUMNS, column])
     limit = query.k + TIE_MARGIN
     while True:

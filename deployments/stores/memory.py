@@ -68,8 +68,7 @@ class MemoryStore:
         hits = [
             LegHit(row.chunk, score)
             for row, score in zip(rows, scores, strict=True)
-            if score is not None
-            and (query.filter is None or matches(query.filter, row.chunk.metadata))
+            if score is not None and _passes(row.chunk, query)
         ]
         return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))[: query.k]
 
@@ -115,6 +114,12 @@ def _row(indexed: IndexedChunk) -> _Row:
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
+
+
+def _passes(chunk: Chunk, query: LegQuery) -> bool:
+    if query.filter is not None and not matches(query.filter, chunk.metadata):
+        return False
+    return all(rules.allows(chunk.source) for rules in query.sources)
 
 
 def cosine_scores(rows: Sequence[_Row], query: LegQuery) -> list[float | None]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.filters import Filter
 from pipeline.legs import DENSE, LegHit
+from pipeline.sources import SourceRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,17 @@ class IndexedChunk:
 
 @dataclass(frozen=True, slots=True)
 class LegQuery:
-    """One leg for one query variant: `text` for bm25, `vector` (dimension,) for dense."""
+    """One leg for one query variant: `text` for bm25, `vector` (dimension,) for dense.
+
+    A hit passes the filter, and each of the `sources` rules allows it.
+    """
 
     leg: str
     k: int
     text: str = ""
     vector: NDArray[np.float32] | None = None
     filter: Filter | None = None
+    sources: tuple[SourceRules, ...] = ()
 
     def __post_init__(self) -> None:
         if self.leg == DENSE and self.vector is None:
@@ -62,9 +67,10 @@ class Store(Protocol):
 
     async def search(self, corpus: CorpusKey, query: LegQuery) -> list[LegHit]:
         """Return at most `query.k` hits, best first; ties by chunk id. Dense scores are cosine
-        similarities; a chunk without a vector, or with a zero one, is in no dense answer. The
-        filter acts before the limit, and means what `pipeline.filters.matches` says. A text
-        without a known word finds nothing; a dense query without a vector is a ValueError."""
+        similarities; a chunk without a vector, or with a zero one, is in no dense answer. Filter
+        and source rules act before the limit, and mean what `pipeline.filters.matches` and
+        `SourceRules.allows` say. A text without a known word finds nothing; a dense query
+        without a vector is a ValueError."""
 
     async def fetch(self, corpus: CorpusKey, document_id: str) -> list[Chunk]:
         """Return a document's chunks by chunk index; empty if there is no such document."""

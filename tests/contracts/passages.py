@@ -13,6 +13,7 @@ from pipeline.documents import Chunk, CorpusKey, chunk_id
 from pipeline.errors import NotFound
 from pipeline.filters import parse_filter
 from pipeline.legs import BM25, DENSE, LegHit
+from pipeline.sources import SourceRules
 
 DOCS = CorpusKey("acme", "docs")
 X, Y = [1, 0, 0], [0, 1, 0]
@@ -33,10 +34,16 @@ def passage(
 
 
 async def find_text(
-    store: Store, text: str, k: int = 10, filter: object = None, corpus: CorpusKey = DOCS
+    store: Store,
+    text: str,
+    k: int = 10,
+    filter: object = None,
+    corpus: CorpusKey = DOCS,
+    sources: Sequence[SourceRules] = (),
 ) -> list[LegHit]:
     parsed = None if filter is None else parse_filter(filter)
-    return await store.search(corpus, LegQuery(BM25, k, text=text, filter=parsed))
+    query = LegQuery(BM25, k, text=text, filter=parsed, sources=tuple(sources))
+    return await store.search(corpus, query)
 
 
 async def find_near(
@@ -45,10 +52,12 @@ async def find_near(
     k: int = 10,
     filter: object = None,
     corpus: CorpusKey = DOCS,
+    sources: Sequence[SourceRules] = (),
 ) -> list[LegHit]:
     parsed = None if filter is None else parse_filter(filter)
     array = np.array(vector, dtype=np.float32)
-    return await store.search(corpus, LegQuery(DENSE, k, vector=array, filter=parsed))
+    query = LegQuery(DENSE, k, vector=array, filter=parsed, sources=tuple(sources))
+    return await store.search(corpus, query)
 
 
 def ids(hits: Sequence[LegHit]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from deployments.stores.protocol import CorpusSize, LegQuery, Store
@@ -85,6 +87,19 @@ async def test_equal_scores_are_cut_and_sorted_by_id_on_every_run(store: Store) 
     for _ in range(20):
         assert ids(await find_text(store, "word", k=3)) == ["00#0", "01#0", "02#0"]
         assert ids(await find_near(store, X, k=3)) == ["00#0", "01#0", "02#0"]
+
+
+async def test_equal_scores_are_sorted_by_id_in_whatever_order_they_were_written(
+    store: Store,
+) -> None:
+    for place, order in enumerate(itertools.permutations("abc")):
+        corpus = CorpusKey("acme", f"order {place}")
+        for name in order:
+            await store.upsert(corpus, [passage(name)])
+        await store.optimise(corpus)
+
+        assert ids(await find_text(store, "word", k=2, corpus=corpus)) == ["a#0", "b#0"]
+        assert ids(await find_near(store, X, k=2, corpus=corpus)) == ["a#0", "b#0"]
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?!", "nowhere"])
