@@ -68,7 +68,7 @@ OWNERS = {
     "semantic_text_splitter": {"deployments/chunking.py"},
     "httpx": {"deployments/cli/client.py"},
     "platformdirs": {"deployments/folders.py"},
-    "yaml": {"deployments/cli/checking.py"},
+    "ruamel": {"deployments/cli/settings_file.py"},
     "grpc": {"deployments/handles.py"},
     "pyarrow": {"deployments/stores/lance.py", "deployments/stores/lance_rows.py"},
 }

@@ -27,7 +27,7 @@ def test_the_shipped_configuration_is_sound() -> None:
             APPLICATION
             + "  args: {scorer: null}\n"
             + "  deployments: [{name: Composer, user_config: {rerank: {enabled: true}}}]\n",
-            "search.rerank.enabled needs a scorer",
+            r"search\.rerank.* needs a scorer",
         ),
         (
             APPLICATION
