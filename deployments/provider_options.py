@@ -10,6 +10,10 @@ from deployments.options import Fraction, Milliseconds, Options, option
 
 Dialect = Literal["cohere", "jina", "tei", "vllm", "nim", "doubao", "ollama", "standard", "llm"]
 Url = Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=2048)]
+Path = Annotated[str, Field(pattern=r"^/[^\s?#]*$", max_length=2048)]
+# Which dialects have a place for it; elsewhere it would be ignored in silence.
+TAKE_INSTRUCTION = ("doubao", "ollama", "standard", "llm")
+NEED_MODEL = ("cohere", "jina", "ollama", "llm")
 KEY_ENV = "the environment variable that holds the API key; keys never stand in a file"
 
 
@@ -21,12 +25,17 @@ class ServiceArgs(Options):
     timeout_ms: Milliseconds = option(5000, "for one try; all tries end with the request's time")
     retries: int = option(2, "tries more after a 429, a 5xx or a broken connection", ge=0, le=10)
 
+    @property
+    def label(self) -> str:
+        """What errors call it; never its address."""
+        return "the service"
+
 
 class ProviderArgs(ServiceArgs):
     """A remote reranker. Only the query and the texts go out, never metadata."""
 
     dialect: Dialect = option(..., "the wire format; llm asks a chat endpoint to rank")
-    path: str | None = option(None, "the path below base_url; null = the dialect's own")
+    path: Path | None = option(None, "the path below base_url; null = the dialect's own")
     model: str | None = option(None, "the provider's name of the model")
     name: str | None = option(None, "what it is called in answers and reports; null = the dialect")
     instruction: str | None = option(
@@ -45,10 +54,19 @@ class ProviderArgs(ServiceArgs):
 
     @model_validator(mode="after")
     def _both_thresholds(self) -> ProviderArgs:
-        if (self.correct_threshold is None) != (self.incorrect_threshold is None):
+        correct, incorrect = self.correct_threshold, self.incorrect_threshold
+        if (correct is None) != (incorrect is None):
             raise ValueError("needs both thresholds or neither")
-        if (self.incorrect_threshold or 0.0) > (self.correct_threshold or 1.0):
+        if correct is not None and incorrect is not None and incorrect > correct:
             raise ValueError("incorrect_threshold must not exceed correct_threshold")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_dialect(self) -> ProviderArgs:
+        if self.model is None and self.dialect in NEED_MODEL:
+            raise ValueError(f"dialect {self.dialect} needs a model")
+        if self.instruction is not None and self.dialect not in TAKE_INSTRUCTION:
+            raise ValueError(f"dialect {self.dialect} takes no instruction")
         return self
 
     @property
@@ -64,10 +82,18 @@ class ChatArgs(ServiceArgs):
     temperature: float = option(0.0, "the same question, the same variants", ge=0, le=2)
     max_tokens: int = option(256, "a variant is short", ge=1, le=8192)
 
+    @property
+    def label(self) -> str:
+        return f"chat/{self.model}"
+
 
 class WebSearchArgs(ServiceArgs):
-    """A search over HTTP that correction may fall back to; docs/pipeline.md has its contract."""
+    """A search over HTTP that correction may fall back to; docs/providers.md has its contract."""
 
     max_results: int = option(10, "texts taken of one answer", ge=1, le=100)
     max_bytes: int = option(2**20, "a longer answer is refused", ge=1024, le=64 * 2**20)
     max_text_chars: int = option(20_000, "a longer text is cut", ge=100, le=1_000_000)
+
+    @property
+    def label(self) -> str:
+        return "web search"

@@ -44,6 +44,10 @@ def imports(module: str, blocked: list[str]) -> subprocess.CompletedProcess[str]
         ("deployments.scorer", ["duckdb", "lancedb", "fastapi"]),
         ("deployments.recorder", ["onnx", "onnxruntime", "tokenizers", "lancedb"]),
         ("deployments.inference.cross_encoder", ["ray", "fastapi", "pydantic", "duckdb"]),
+        (
+            "deployments.providers.rerankers",
+            ["ray", "fastapi", "duckdb", "lancedb", "onnx", "onnxruntime", "tokenizers"],
+        ),
     ],
 )
 def test_a_module_imports_without_what_it_must_not_know(module: str, blocked: list[str]) -> None:
@@ -66,7 +70,7 @@ OWNERS = {
     "tokenizers": {"deployments/inference/tokens.py", "deployments/inference/words.py"},
     "huggingface_hub": {"deployments/inference/resolving.py"},
     "semantic_text_splitter": {"deployments/chunking.py"},
-    "httpx": {"deployments/cli/client.py"},
+    "httpx": {"deployments/cli/client.py", "deployments/providers/http.py"},
     "platformdirs": {"deployments/folders.py"},
     "ruamel": {"deployments/cli/settings_file.py"},
     "grpc": {"deployments/handles.py"},

@@ -1,0 +1,1 @@
+"""Services outside, over HTTP: remote rerankers, a chat endpoint, a web search."""
