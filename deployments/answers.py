@@ -29,10 +29,12 @@ def search_answer(result: SearchResult, asked: Asked, degraded: tuple[str, ...])
     return {
         "retrieval_id": asked.retrieval_id,
         "query": asked.query,
+        "rewritten_query": None if result.query == asked.query else result.query,
         "corpus": asked.corpus.name,
         "hits": [hit_answer(hit) for hit in result.hits],
         "context": context.text if context else None,
         "citations": [asdict(citation) for citation in context.citations] if context else [],
+        "left_out": list(context.left_out) if context else [],
         "verdict": result.verdict,
         "corrections": result.corrections,
         "rerank_applied": result.rerank_applied,
@@ -57,6 +59,8 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
         "title": hit.title,
         "text": hit.text,
         "source": hit.source,
+        "origin": hit.origin,
+        "refined": hit.refined,
         "metadata": strip_reserved(hit.metadata),
         "rank": hit.rank,
         "score": score,
@@ -69,6 +73,9 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
             "fusion": hit.fusion_score,
             "cross_encoder": {"logit": stamp.logit, "relevance": stamp.relevance}
             if stamp
+            else None,
+            "boosted": {"factor": hit.boost.factor, "value": hit.boost.value}
+            if hit.boost
             else None,
         },
         "legs": [asdict(entry) for entry in hit.legs],

@@ -1,4 +1,4 @@
-"""The Composer deployment: hands the other deployments to the pipeline as plain callables."""
+"""The Composer deployment: runs the chain on the other deployments."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from deployments.budget import left_s
 from deployments.config import AppArgs, with_user_config
 from deployments.handles import Handle, call
 from deployments.inference.truncation import Truncation
-from deployments.legs import LegRequest, Legs
 from deployments.logs import join_serve_log
 from deployments.options import ConfigError
 from deployments.outbox import Outbox
-from deployments.planning import plan_search
+from deployments.planning import plan_search, resolve
+from deployments.providers.chat import Chat
+from deployments.providers.http import Http
+from deployments.providers.rerankers import RemoteScorer
+from deployments.providers.web import WebSearch
 from deployments.ranking import RerankAnswer, rerank_texts
-from deployments.scorer_client import ScorerClient
-from pipeline.chain import SearchPlan, SearchResult, Stopwatch, search
+from deployments.reach import Reach
+from deployments.scorers import make_scorers, scorer_status, thresholds_by_model
+from deployments.shadows import Shadows, served_of
+from pipeline.chain import SearchResult, search
 from pipeline.documents import CorpusKey
-from pipeline.errors import (
-    DeadlineExceeded,
-    InvalidInput,
-    OnepassError,
-)
-from pipeline.scoring import Score
-from tracker.records import RetrievalRecord
+from pipeline.errors import DeadlineExceeded, InvalidInput, OnepassError
+from tracker.records import ComparisonRecord, RetrievalRecord
 
 logger = logging.getLogger(__name__)
 
@@ -56,17 +56,25 @@ class Composer:
         self.defaults = args.search
         self.configured = False
         self.config_error: str | None = None
-        self.retrieval = retrieval
-        self.embedder = embedder
-        self.scorer = (
-            ScorerClient(scorer, args.scorer.timeout_ms) if scorer and args.scorer else None
+        self.http = Http()
+        self.scorers = make_scorers(args, scorer, self.http)
+        self.thresholds_by_model = thresholds_by_model(args)
+        self.reach = Reach(
+            retrieval,
+            embedder,
+            self.scorers,
+            Chat(args.chat, self.http) if args.chat else None,
+            WebSearch(args.web_search, self.http) if args.web_search else None,
+            args.index.leg_timeout_ms,
         )
+        shadows = [RemoteScorer(one, self.http) for one in args.shadow]
+        self.shadows = Shadows(shadows, self._send_comparisons)
         self.recorder = recorder
         self.outbox = Outbox(self._send_records, args.tracker.outbox_rows)
         self.outbox.start()
         # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
         self.__del__ = self.close
-        self.searches = self.degraded_searches = self.pairs_reused = 0
+        self.searches = self.degraded_searches = self.pairs_reused = self.variants_drifted = 0
 
     def reconfigure(self, user_config: Mapping[str, Any]) -> None:
         """Take new search options.
@@ -89,27 +97,23 @@ class Composer:
     ) -> dict[str, Any]:
         """Answer a search; `request` is what the ingress has validated and parsed."""
         deadline = time.monotonic() + remaining_ms / 1e3
-        plan = plan_search(self.defaults, request, has_scorer=self.scorer is not None)
+        options = resolve(self.defaults, request, self.args.parts)
+        plan = plan_search(options, request, self.thresholds_by_model)
         asked = Asked(
             retrieval_id=retrieval_id,
             corpus=CorpusKey(tenant, request["corpus"]),
             query=plan.query,
             retrieved_at=datetime.now(timezone.utc),
         )
-        legs = Legs(
-            self.retrieval,
-            self.embedder,
-            LegRequest(asked.corpus, plan.query, request.get("filter"), deadline),
-            self.args.index.leg_timeout_ms,
-        )
-        score = self.scorer.for_search(tenant, deadline) if self.scorer else None
+        ports = self.reach.ports(plan, options, request, asked.corpus, deadline)
         try:
-            result = await asyncio.wait_for(run_search(plan, legs, score), left_s(deadline))
+            result = await asyncio.wait_for(search(plan, ports), left_s(deadline))
         except asyncio.TimeoutError:
             raise DeadlineExceeded("the search did not finish in time") from None
         tracked = await self._record(retrieval_record(result, asked), deadline)
         degraded = result.degraded + (() if tracked else ("tracking",))
         self._count(result, degraded)
+        self.shadows.compare(served_of(result, retrieval_id, asked.corpus, asked.retrieved_at))
         return search_answer(result, asked, degraded)
 
     async def rerank(
@@ -121,10 +125,10 @@ class Composer:
         remaining_ms: float,
     ) -> RerankAnswer:
         """Rank texts for a query: what the rerank dialects put on the wire."""
-        if self.scorer is None:
+        if self.scorers is None:
             raise InvalidInput("reranking needs a scorer, and none is configured")
         deadline = time.monotonic() + remaining_ms / 1e3
-        score = self.scorer.for_rerank(tenant, deadline, truncation)
+        score = self.scorers.for_rerank(tenant, deadline, truncation)
         return await rerank_texts(query, documents, score)
 
     async def _record(self, record: RetrievalRecord, deadline: float) -> bool:
@@ -147,9 +151,20 @@ class Composer:
         )
         return rejected
 
+    async def _send_comparisons(self, records: Sequence[ComparisonRecord]) -> Sequence[str]:
+        unknown: list[str] = await call(
+            self.recorder,
+            "record_comparisons",
+            list(records),
+            timeout_s=RECORD_TIMEOUT_S,
+            retry=True,
+        )
+        return unknown
+
     def _count(self, result: SearchResult, degraded: tuple[str, ...]) -> None:
         self.searches += 1
         self.pairs_reused += result.tally.reused
+        self.variants_drifted += result.drifted
         if degraded:
             self.degraded_searches += 1
             logger.warning("search degraded: %s", ", ".join(degraded))
@@ -166,19 +181,17 @@ class Composer:
             "records_waiting": len(self.outbox),
             "records_sent": self.outbox.sent,
             "records_dropped": self.outbox.dropped,
-            "scorer_down": self.scorer.breaker.is_open if self.scorer else None,
+            "variants_drifted": self.variants_drifted,
+            "shadows_compared": self.shadows.compared,
+            "shadows_dropped": self.shadows.dropped,
+            **scorer_status(self.scorers),
             "config_error": self.config_error,
             "search": self.defaults.model_dump(),
         }
 
     async def close(self) -> None:
+        await self.shadows.close()
         await self.outbox.close(FLUSH_S)
-        if self.scorer:
-            await self.scorer.breaker.close()
-
-
-async def run_search(plan: SearchPlan, legs: Legs, score: Score | None) -> SearchResult:
-    watch = Stopwatch()
-    await legs.embed()
-    watch.lap("embed")
-    return await search(plan, legs.retrieve, score, watch)
+        if self.scorers:
+            await self.scorers.close()
+        await self.http.close()

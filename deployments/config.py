@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from deployments.inference.truncation import MAX_WINDOW
+from deployments.needs import Parts, check_needs
 from deployments.options import ConfigError, Milliseconds, Options, merged, one_line, option
 from deployments.provider_options import ChatArgs, ProviderArgs, WebSearchArgs
 from deployments.search_options import SearchArgs
@@ -172,6 +173,16 @@ class AppArgs(Options):
     limits: LimitsArgs = option(LimitsArgs(), "bounds, named in the error when exceeded")
     auth: AuthArgs = option(AuthArgs(), "who is served")
 
+    @property
+    def parts(self) -> Parts:
+        """Which parts are there."""
+        return Parts(
+            scorer=self.scorer is not None,
+            embedder=self.embedder is not None,
+            chat=self.chat is not None,
+            web_search=self.web_search is not None,
+        )
+
     @model_validator(mode="wrap")
     @classmethod
     def _one_line(cls, values: Any, handler: Any) -> AppArgs:
@@ -179,7 +190,7 @@ class AppArgs(Options):
             args: AppArgs = handler(values)
         except ValidationError as error:
             raise ConfigError(one_line(error)) from None
-        check_scorer(args.search, args.scorer is not None)
+        check_needs(args.search, args.parts)
         return args
 
 
@@ -192,17 +203,5 @@ def with_user_config(args: AppArgs, user_config: Mapping[str, Any]) -> SearchArg
         search = SearchArgs.model_validate(options)
     except ValidationError as error:
         raise ConfigError(one_line(error)) from None
-    check_scorer(search, args.scorer is not None)
+    check_needs(search, args.parts)
     return search
-
-
-def check_scorer(search: SearchArgs, has_scorer: bool) -> None:
-    """Refuse correction or reranking where there is no scorer."""
-    for name in unmet(search, has_scorer):
-        raise ConfigError(f"search.{name}.enabled needs a scorer, and `scorer` is null")
-
-
-def unmet(search: SearchArgs, has_scorer: bool) -> list[str]:
-    """Name the parts that are on and need a scorer that is not there."""
-    parts = {"corrective": search.corrective.enabled, "rerank": search.rerank.enabled}
-    return [] if has_scorer else [name for name, enabled in parts.items() if enabled]

@@ -30,10 +30,14 @@ class Embedder:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self.texts_embedded = 0
 
-    async def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
+    async def embed_queries(
+        self, queries: Sequence[str], passages: Sequence[str] = ()
+    ) -> NDArray[np.float32]:
+        """Embed the wordings of one query, then what is to be searched for as a passage is."""
         loop = asyncio.get_running_loop()
+        vectors = await loop.run_in_executor(self.thread, self.encoder.encode_queries, queries)
         self.texts_embedded += len(queries)
-        return await loop.run_in_executor(self.thread, self.encoder.encode_queries, queries)
+        return np.concatenate([vectors, await self.embed_documents(passages)])
 
     async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed texts in slices, sorted by length so that a slice pads little."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from deployments.options import message_of, path_of
 from pipeline.errors import MalformedRequest, NotFound, OnepassError
 
 logger = logging.getLogger(__name__)
@@ -69,8 +68,8 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
             request_id_of(request), MalformedRequest("the body is not valid JSON", "body")
         )
     # The first part of a location only says that it is the body, a header or the path.
-    param = path_of([*first["loc"][1:], *first.get("ctx", {}).get("path", ())])
-    return error_response(request_id_of(request), 422, "invalid_input", first["msg"], param)
+    param = path_of([*first["loc"][1:], *first.get("ctx", {}).get("path", ())]) or "body"
+    return error_response(request_id_of(request), 422, "invalid_input", message_of(first), param)
 
 
 async def on_http(request: Request, error: Exception) -> JSONResponse:
@@ -82,14 +81,3 @@ async def on_http(request: Request, error: Exception) -> JSONResponse:
 def request_id_of(request: Request) -> str | None:
     value: str | None = request.scope.get("state", {}).get("request_id")
     return value
-
-
-def path_of(location: Sequence[Any]) -> str:
-    """Write a location as documents[3].metadata; the tags of unions are left out."""
-    path = ""
-    for part in location:
-        if isinstance(part, int):
-            path += f"[{part}]"
-        elif not part.startswith("~"):
-            path += f".{part}" if path else part
-    return path or "body"

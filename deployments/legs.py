@@ -1,12 +1,9 @@
-"""The legs of one request, as the pipeline sees them: a callable that takes a depth."""
+"""The legs of one request, as the pipeline sees them: callables over variants of its query."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, replace
 
 from deployments.budget import left_s, leg_share_s
 from deployments.handles import Handle, call
@@ -14,73 +11,94 @@ from deployments.stores.protocol import LegQuery
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound, OnepassError, Overloaded
 from pipeline.filters import Filter
-from pipeline.legs import BM25, DENSE, LegResult
+from pipeline.legs import BM25, DENSE, LegResult, Variant
+from pipeline.sources import SourceRules
 
 
 @dataclass(frozen=True, slots=True)
 class LegRequest:
-    """What to retrieve; `deadline` is on the monotonic clock."""
+    """What to retrieve; `deadline` is on the monotonic clock, `legs` None means all."""
 
     corpus: CorpusKey
-    query: str
     filter: Filter | None
     deadline: float
+    legs: tuple[str, ...] | None = None
+    sources: tuple[SourceRules, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Legs:
-    """Asks every leg for any depth with the one vector that `embed` made."""
+    """Asks every leg of every variant for any depth, with the vectors that `embed` made."""
 
-    def __init__(
-        self,
-        retrieval: Handle,
-        embedder: Handle | None,
-        request: LegRequest,
-        timeout_ms: int,
-    ) -> None:
-        self.retrieval = retrieval
-        self.embedder = embedder
-        self.request = request
-        self.timeout_ms = timeout_ms
-        self.vector: NDArray[np.float32] | None = None
-        self.embed_error: str | None = None
+    retrieval: Handle
+    embedder: Handle | None
+    request: LegRequest
+    timeout_ms: int
 
-    async def embed(self) -> None:
-        """Embed the query, before anything is retrieved; a failure is the dense leg's."""
-        if self.embedder is None:
-            return
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The legs that are asked for and there."""
+        there = (BM25,) if self.embedder is None else (DENSE, BM25)
+        asked = self.request.legs
+        return there if asked is None else tuple(leg for leg in there if leg in asked)
+
+    def in_corpus(self, corpus: CorpusKey) -> Legs:
+        """Return the same legs over another corpus."""
+        return replace(self, request=replace(self.request, corpus=corpus))
+
+    async def embed(self, variants: Sequence[Variant]) -> tuple[Variant, ...]:
+        """Embed all variants in one call, before anything is retrieved.
+
+        A failure is the dense leg's. A hypothetical document is embedded as what it is.
+        """
+        if self.embedder is None or DENSE not in self.names:
+            return tuple(variants)
+        queries = [variant for variant in variants if variant.kind != "hyde"]
+        passages = [variant for variant in variants if variant.kind == "hyde"]
         try:
             vectors = await call(
                 self.embedder,
                 "embed_queries",
-                [self.request.query],
+                [variant.text for variant in queries],
+                [variant.text for variant in passages],
                 timeout_s=self._time_s(),
                 retry=True,
             )
         except Overloaded:
             raise
         except OnepassError as error:
-            self.embed_error = error.message
-        else:
-            self.vector = vectors[0]
+            return tuple(replace(variant, error=error.message) for variant in variants)
+        ordered = zip((*queries, *passages), vectors, strict=True)
+        embedded = [replace(variant, vector=vector) for variant, vector in ordered]
+        return tuple(sorted(embedded, key=lambda variant: variant.number))
 
-    async def retrieve(self, depth: int) -> list[LegResult]:
-        """Ask every leg for `depth` hits. A part that fails is a leg's error; NotFound, for a
-        corpus that does not exist, and Overloaded are raised."""
-        text = LegQuery(BM25, depth, text=self.request.query, filter=self.request.filter)
-        if self.embedder is None:
-            return await self._search([text])
-        if self.vector is None:
-            return [LegResult(DENSE, 0, depth, error=self.embed_error), *await self._search([text])]
-        dense = LegQuery(DENSE, depth, vector=self.vector, filter=self.request.filter)
-        return await self._search([dense, text])
+    async def retrieve(self, variants: Sequence[Variant], depth: int) -> list[LegResult]:
+        """Ask every leg of every variant for `depth` hits. A part that fails is a leg's error;
+        NotFound, for a corpus that does not exist, and Overloaded are raised."""
+        results: list[LegResult] = []
+        queries: list[tuple[int, LegQuery]] = []
+        for variant in variants:
+            for leg in self.names:
+                if leg not in variant.legs:
+                    continue
+                if leg == DENSE and variant.vector is None:
+                    results.append(LegResult(leg, variant.number, depth, error=variant.error))
+                else:
+                    queries.append((variant.number, self._query(leg, variant, depth)))
+        return [*results, *(await self._search(queries) if queries else ())]
 
-    async def _search(self, queries: Sequence[LegQuery]) -> list[LegResult]:
+    def _query(self, leg: str, variant: Variant, depth: int) -> LegQuery:
+        request = self.request
+        text, vector = (variant.text, None) if leg == BM25 else ("", variant.vector)
+        return LegQuery(leg, depth, text, vector, request.filter, request.sources)
+
+    async def _search(self, queries: Sequence[tuple[int, LegQuery]]) -> list[LegResult]:
         try:
             results: list[LegResult] = await call(
                 self.retrieval,
                 "search",
                 self.request.corpus,
-                [(0, query) for query in queries],
+                list(queries),
                 timeout_s=self._time_s(),
                 retry=True,
                 tell_time=True,
@@ -88,7 +106,10 @@ class Legs:
         except (NotFound, Overloaded):
             raise
         except OnepassError as error:
-            return [LegResult(query.leg, 0, query.k, error=error.message) for query in queries]
+            return [
+                LegResult(query.leg, number, query.k, error=error.message)
+                for number, query in queries
+            ]
         return results
 
     def _time_s(self) -> float:

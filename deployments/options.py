@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -49,8 +49,23 @@ def one_line(error: ValidationError) -> str:
 
 
 def first_error(error: ValidationError) -> tuple[str, str]:
-    """Return where the first error lies, as a dotted path, and what it is."""
+    """Return where the first error lies, as a path, and what it is."""
     first = error.errors(include_url=False, include_input=False)[0]
-    # Tags tell a union's kinds apart, not options.
-    parts = [str(part) for part in first["loc"] if not str(part).startswith("~")]
-    return ".".join(parts), first["msg"].removeprefix("Value error, ")
+    return path_of(first["loc"]), message_of(first)
+
+
+def path_of(location: Sequence[Any]) -> str:
+    """Write a location as documents[3].metadata; the tags of unions are left out."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not part.startswith("~"):
+            path += f".{part}" if path else part
+    return path
+
+
+def message_of(error: Mapping[str, Any]) -> str:
+    """Return what pydantic says is wrong, in our validators' own words where they raised."""
+    message: str = error["msg"]
+    return message.removeprefix("Value error, ")

@@ -72,6 +72,10 @@ class Scorer:
             came_by=outcome.origin or "pass",
         )
 
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count each text's tokens by the model's tokenizer, special ones not included."""
+        return await asyncio.to_thread(self.encoder.count_tokens, texts)
+
     async def check_health(self) -> None:
         """Serve replaces a replica for which this raises, or does not return, a few times."""
         workers = self.batcher.workers

@@ -39,6 +39,17 @@ class ScorerClient:
         """Return one that may use all of the time, for scoring is all that was asked."""
         return self._scoring(tenant, deadline, truncation, None, 0.0)
 
+    async def count_tokens(self, texts: Sequence[str], timeout_s: float) -> list[int]:
+        """Count each text's tokens by the scorer's own tokenizer."""
+        self.breaker.check()
+        counts: list[int] = await call(
+            self.handle, "count_tokens", list(texts), timeout_s=timeout_s, retry=True
+        )
+        return counts
+
+    async def close(self) -> None:
+        await self.breaker.close()
+
     def _scoring(
         self,
         tenant: str,

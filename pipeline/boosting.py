@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from pipeline.filters import Filter, Path, _look_up, as_float64, matches
+from pipeline.filters import Filter, Path, look_up, as_float64, matches
 from pipeline.hits import Boost, Hit, strength_order
 from pipeline.stamps import strip_reserved
 
@@ -98,7 +98,7 @@ def factor_of(metadata: dict[str, Any], rules: Sequence[BoostRule], now: float) 
         if rule.when is None or matches(rule.when, metadata):
             product *= rule.factor
             if rule.decay is not None:
-                product *= decay_factor(rule.decay, _look_up(rule.decay.path, metadata), now)
+                product *= decay_factor(rule.decay, look_up(rule.decay.path, metadata), now)
     return min(max(product, LEAST_FACTOR), GREATEST_FACTOR)
 
 

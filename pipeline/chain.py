@@ -1,53 +1,98 @@
-"""The chain: retrieve, correct, rerank, trim, assemble. One flow, failure as data."""
+"""The chain: recall, correct, rerank, boost, trim, refine, assemble. One flow, failure as data."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import Any, Literal
 
-from pipeline.context import Context, assemble
-from pipeline.corrective import Correction, CorrectionPlan, Deeper, correct
-from pipeline.errors import Unavailable
-from pipeline.fusion import RRF_K, fuse
-from pipeline.hits import Hit, stable_key
-from pipeline.legs import LegResult
+from pipeline.boosting import BoostRule, boost
+from pipeline.context import Context, ContextPlan, CountTokens, assemble
+from pipeline.corrective import Correction, CorrectionPlan, Deeper, Elsewhere, correct
+from pipeline.errors import OnepassError, Unavailable
+from pipeline.expansion import ExpansionPlan, Generate, Turn
+from pipeline.fusion import FusionPlan
+from pipeline.hits import Hit
+from pipeline.legs import Variant
+from pipeline.recall import (
+    Embed,
+    Recalled,
+    RecallPlan,
+    Retrieve,
+    failed_legs,
+    fused,
+    is_exhausted,
+    recall,
+)
+from pipeline.refinement import Refinement, RefinePlan, refine
 from pipeline.reranking import Reranking, RerankPlan, rerank
 from pipeline.scoring import Score, Tally
+from pipeline.stages import Stages, degraded_parts, latest
+from pipeline.stopwatch import Stopwatch
 from pipeline.trace import trace_of
 
 NO_HITS = "no_hits"
 OFF = "off"
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """One search, every default resolved. `correction` or `rerank` None means off."""
+    """One search, every default resolved. A stage whose plan is None is off; `now` is what ages
+    are counted from."""
 
     query: str
     top_k: int = 50
     final_top_k: int = 10
     leg_k: int | None = None
-    fusion_k: float = RRF_K
-    weights: Mapping[str, float] = field(default_factory=dict)
+    history: tuple[Turn, ...] = ()
+    expansion: ExpansionPlan | None = None
+    fusion: FusionPlan = field(default_factory=FusionPlan)
     correction: CorrectionPlan | None = None
     rerank: RerankPlan | None = None
-    context_tokens: int | None = None
+    boosts: tuple[BoostRule, ...] = ()
+    refine: RefinePlan | None = None
+    context: ContextPlan | None = None
+    now: datetime = EPOCH
     include_trace: bool = False
     on_error: Literal["open", "closed"] = "open"
 
+    @property
+    def recalling(self) -> RecallPlan:
+        depth = self.leg_k or self.top_k
+        return RecallPlan(self.query, self.top_k, depth, self.fusion, self.history, self.expansion)
 
-# Asks every leg for this depth; a leg that fails comes back with its error, never raises.
-Retrieve = Callable[[int], Awaitable[Sequence[LegResult]]]
+
+# Asks the other source for the query or its variants; at most so many hits, best first.
+Fallback = Callable[[str, Sequence[Variant], int], Awaitable[Sequence[Hit]]]
+
+
+async def without_vectors(variants: Sequence[Variant]) -> tuple[Variant, ...]:
+    """An Embed for where there is no embedder."""
+    return tuple(variants)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a search is given to reach the world; None is a part that is not there."""
+
+    retrieve: Retrieve
+    embed: Embed = without_vectors
+    score: Score | None = None
+    generate: Generate | None = None
+    fallback: Fallback | None = None
+    count: CountTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The answer. `candidates` holds every hit that was considered, for the tracker."""
+    """The answer. `candidates` holds every hit that was considered, for the tracker; `query` is
+    what the hits were judged by."""
 
     hits: tuple[Hit, ...]
     candidates: tuple[Hit, ...]
+    query: str
     verdict: str | None
     corrections: int
     rerank_applied: bool
@@ -56,140 +101,119 @@ class SearchResult:
     model: str | None
     timings_ms: Mapping[str, float]
     context: Context | None
+    drifted: int
     trace: Mapping[str, Any] | None
 
 
-class Stopwatch:
-    """Milliseconds by stage, in the order in which stages ended."""
-
-    def __init__(self) -> None:
-        self.started = self.lap_started = time.perf_counter()
-        self.laps: dict[str, float] = {}
-
-    def lap(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.laps[stage] = round((now - self.lap_started) * 1e3, 3)
-        self.lap_started = now
-
-    def total(self) -> dict[str, float]:
-        return {**self.laps, "total": round((time.perf_counter() - self.started) * 1e3, 3)}
-
-
-async def search(
-    plan: SearchPlan, retrieve: Retrieve, score: Score | None, watch: Stopwatch | None = None
-) -> SearchResult:
-    """Run one search; `watch` may hold the times of stages that went before.
+async def search(plan: SearchPlan, ports: Ports) -> SearchResult:
+    """Run one search.
 
     Raises Unavailable when every leg fails, or when `on_error` is closed and a part fails;
-    Overloaded from the scorer passes through.
+    NotFound for a corpus that does not exist; Overloaded from any part passes through.
     """
-    watch = watch or Stopwatch()
-    retrieved = await run_retrieval(plan, retrieve)
-    watch.lap("retrieve")
-    corrected = await run_correction(plan, retrieved, retrieve, score)
-    watch.lap("correct")
-    reranked = await run_rerank(plan, corrected, score)
-    watch.lap("rerank")
-    hits = tuple(
-        replace(hit, rank=rank)
-        for rank, hit in enumerate(reranked.hits[: plan.final_top_k], start=1)
-    )
-    context = None if plan.context_tokens is None else assemble(hits, plan.context_tokens)
-    watch.lap("assemble")
-    degraded = degraded_parts(retrieved, corrected, reranked)
+    watch = Stopwatch()
+    stages = await run_stages(plan, ports, watch)
+    degraded = degraded_parts(stages)
     if degraded and plan.on_error == "closed":
         raise Unavailable(f"a needed part failed: {', '.join(degraded)}")
     return SearchResult(
-        hits=hits,
-        candidates=latest(corrected.graded, reranked.hits, hits),
-        verdict=corrected.verdict,
-        corrections=corrected.corrections,
-        rerank_applied=reranked.applied,
+        hits=stages.hits,
+        candidates=latest(stages),
+        query=stages.recalled.query,
+        verdict=stages.corrected.verdict,
+        corrections=stages.corrected.corrections,
+        rerank_applied=stages.reranked.applied,
         degraded=degraded,
-        tally=corrected.tally + reranked.tally,
-        model=reranked.model,
+        tally=stages.tally,
+        model=stages.reranked.model,
         timings_ms=watch.total(),
-        context=context,
-        trace=trace_of(retrieved.hits, corrected, reranked, hits) if plan.include_trace else None,
+        context=stages.context,
+        drifted=sum(drift.drifted for drift in stages.recalled.drifts),
+        trace=trace_of(stages) if plan.include_trace else None,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """The fused candidates, whether the legs have more, and which of them failed."""
-
-    hits: tuple[Hit, ...]
-    exhausted: bool
-    failed_legs: tuple[str, ...]
-
-
-async def run_retrieval(plan: SearchPlan, retrieve: Retrieve) -> Retrieved:
-    results = await retrieve(plan.leg_k or plan.top_k)
-    failed = failed_legs(results)
-    if len(failed) == len(results):
-        reasons = sorted({f"{result.leg}: {result.error}" for result in results})
-        raise Unavailable(f"every leg failed ({'; '.join(reasons)})")
-    return Retrieved(fuse_by(plan, results)[: plan.top_k], is_exhausted(results), failed)
-
-
-def failed_legs(results: Sequence[LegResult]) -> tuple[str, ...]:
-    return tuple(result.leg for result in results if result.error is not None)
+async def run_stages(plan: SearchPlan, ports: Ports, watch: Stopwatch) -> Stages:
+    recalled = await recall(plan.recalling, ports.retrieve, ports.embed, ports.generate, watch)
+    query = recalled.query
+    with watch.stage("correct"):
+        corrected = await run_correction(plan, recalled, ports)
+    with watch.stage("rerank"):
+        reranked = await run_rerank(plan, query, corrected, ports.score)
+        boosted = boost(reranked.hits, plan.boosts, plan.now)
+    returned = numbered(boosted[: plan.final_top_k])
+    with watch.stage("refine"):
+        failure = corrected.failure or reranked.failure
+        refined = await run_refinement(plan, query, returned, reranked.model, failure, ports.score)
+    with watch.stage("assemble"):
+        context = await assemble(refined.hits, plan.context, ports.count) if plan.context else None
+    return Stages(recalled, corrected, reranked, boosted, refined, context)
 
 
-def is_exhausted(results: Sequence[LegResult]) -> bool:
-    """Whether no leg that answered has more to give."""
-    return all(result.exhausted for result in results if result.error is None)
+def numbered(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(hits, start=1))
 
 
-def fuse_by(plan: SearchPlan, results: Sequence[LegResult]) -> tuple[Hit, ...]:
-    return fuse(results, k=plan.fusion_k, weights=plan.weights)
-
-
-async def run_correction(
-    plan: SearchPlan, retrieved: Retrieved, retrieve: Retrieve, score: Score | None
-) -> Correction:
+async def run_correction(plan: SearchPlan, recalled: Recalled, ports: Ports) -> Correction:
     """Correct if the plan says so; else pass the candidates on, with verdict off or no_hits."""
-    hits = retrieved.hits
-    if not hits or plan.correction is None or score is None:
+    hits, elsewhere = recalled.hits, elsewhere_of(plan, recalled, ports)
+    if plan.correction is None or ports.score is None or not (hits or elsewhere):
         return Correction(hits=hits, graded=hits, verdict=OFF if hits else NO_HITS)
-
-    async def deepen(depth: int) -> Deeper:
-        results = await retrieve(max(depth, plan.leg_k or 0))
-        return Deeper(fuse_by(plan, results)[:depth], is_exhausted(results), failed_legs(results))
-
-    return await correct(
-        plan.query,
+    corrected = await correct(
+        recalled.query,
         hits,
         plan.correction,
         top_k=plan.top_k,
         final_top_k=plan.final_top_k,
-        score=score,
-        deepen=None if retrieved.exhausted else deepen,
+        score=ports.score,
+        deepen=None if recalled.exhausted else deepen_of(plan, recalled, ports),
+        elsewhere=elsewhere,
     )
+    return corrected if corrected.graded else replace(corrected, verdict=NO_HITS)
 
 
-async def run_rerank(plan: SearchPlan, corrected: Correction, score: Score | None) -> Reranking:
+def deepen_of(
+    plan: SearchPlan, recalled: Recalled, ports: Ports
+) -> Callable[[int], Awaitable[Deeper]]:
+    async def deepen(depth: int) -> Deeper:
+        results = await ports.retrieve(recalled.variants, max(depth, plan.leg_k or 0))
+        hits = fused(plan.recalling, recalled.variants, results)[:depth]
+        return Deeper(hits, is_exhausted(results), failed_legs(results))
+
+    return deepen
+
+
+def elsewhere_of(plan: SearchPlan, recalled: Recalled, ports: Ports) -> Elsewhere | None:
+    fallback = ports.fallback
+    if fallback is None or plan.correction is None or plan.correction.fallback is None:
+        return None
+
+    async def elsewhere(depth: int) -> Sequence[Hit]:
+        return await fallback(recalled.query, recalled.variants, depth)
+
+    return elsewhere
+
+
+async def run_rerank(
+    plan: SearchPlan, query: str, corrected: Correction, score: Score | None
+) -> Reranking:
     """Rerank if the plan says so and the scorer has not failed this request already."""
     if plan.rerank is None or score is None:
         return Reranking(corrected.hits, False, Tally(), corrected.model)
     if corrected.failure is not None:
         return Reranking(corrected.hits, False, Tally(), corrected.model, corrected.failure)
-    return await rerank(plan.query, corrected.hits, plan.rerank, score, model=corrected.model)
+    return await rerank(query, corrected.hits, plan.rerank, score, model=corrected.model)
 
 
-def degraded_parts(
-    retrieved: Retrieved, corrected: Correction, reranked: Reranking
-) -> tuple[str, ...]:
-    """Name every part that failed, each once."""
-    legs = retrieved.failed_legs + corrected.failed_legs
-    parts = [f"leg:{leg}" for leg in legs]
-    if corrected.failure is not None:
-        parts.append("correct")
-    if reranked.failure is not None:
-        parts.append("rerank")
-    return tuple(dict.fromkeys(parts))
-
-
-def latest(*stages: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Every hit once, as the last stage that had it left it."""
-    return tuple({stable_key(hit): hit for stage in stages for hit in stage}.values())
+async def run_refinement(
+    plan: SearchPlan,
+    query: str,
+    hits: tuple[Hit, ...],
+    model: str | None,
+    failure: OnepassError | None,
+    score: Score | None,
+) -> Refinement:
+    """Refine if the plan says so; after a failure of the scorer it is not asked again."""
+    if plan.refine is None or score is None or not hits or failure is not None:
+        return Refinement(hits, Tally(), failure if plan.refine else None, ())
+    return await refine(query, hits, plan.refine, score, model=model)

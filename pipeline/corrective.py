@@ -1,56 +1,52 @@
-"""Correction (CRAG): grade the candidates, drop the incorrect, continue once where too few stay.
+"""Correction (CRAG): grade the candidates, drop the incorrect, and look further where too few
+stay: once deeper in the same corpus, then in another source.
 
 Source of the method: Yan et al., "Corrective Retrieval Augmented Generation", 2024,
-arXiv:2401.15884. Grades compare relevance in [0, 1], never a logit.
+arXiv:2401.15884.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
-from pipeline.errors import InvalidInput, OnepassError
+from pipeline.errors import DeadlineExceeded, NotFound, OnepassError, Unavailable
+from pipeline.grading import (
+    CORRECT,
+    INCORRECT,
+    Thresholds,
+    action,
+    grade_counts,
+    grade_hits,
+    is_incorrect,
+)
 from pipeline.hits import Hit, stable_key, strength_order
 from pipeline.scoring import Score, Stamped, Tally, stamp_hits
-from pipeline.stamps import GRADE, Grade
 
-CORRECT = "correct"
-AMBIGUOUS = "ambiguous"
-INCORRECT = "incorrect"
 MAX_LEG_DEPTH = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Relevance >= `correct` is correct, < `incorrect` is incorrect, between is ambiguous."""
-
-    correct: float = 0.7
-    incorrect: float = 0.3
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.incorrect <= self.correct <= 1.0:
-            raise InvalidInput("thresholds need 0 <= incorrect_threshold <= correct_threshold <= 1")
-
-    def grade(self, relevance: float) -> Grade:
-        if relevance >= self.correct:
-            value = CORRECT
-        else:
-            value = INCORRECT if relevance < self.incorrect else AMBIGUOUS
-        return Grade(value, self.correct, self.incorrect)
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectionPlan:
     """How to correct. `min_hits` survivors are wanted (at most final_top_k) unless `fill` wants
-    final_top_k; a continuation asks every leg for top_k x `expansion_multiplier`."""
+    final_top_k; a continuation asks every leg for top_k x `expansion_multiplier`.
 
-    thresholds: Thresholds = Thresholds()
+    `by_model` holds what differs from `thresholds` for single models; None there grades nothing.
+    `fallback` names the other source.
+    """
+
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    by_model: Mapping[str, Thresholds | None] = field(default_factory=dict)
     min_hits: int = 3
     fill: bool = False
     expansion_multiplier: int = 3
     max_corrections: int = 1
+    fallback: str | None = None
     on_all_incorrect: Literal["empty", "best_effort"] = "empty"
+
+    def thresholds_for(self, model: str | None) -> Thresholds | None:
+        return self.thresholds if model is None else self.by_model.get(model, self.thresholds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +54,9 @@ class Correction:
     """What correction made of the candidates.
 
     `hits` survive, by logit; `graded` holds every candidate seen, the dropped too. `verdict` is
-    the action after correction, None where nothing could be graded. `failed_legs` failed while
-    continuing. `steps` tells the trace.
+    the action after correction, None where nothing could be graded. `corrections` counts the
+    rounds of looking further. `failure` is the scorer's, `failed_legs` failed while continuing,
+    `fallback_failure` says why the other source gave nothing. `steps` tells the trace.
     """
 
     hits: tuple[Hit, ...]
@@ -70,7 +67,8 @@ class Correction:
     model: str | None = None
     failure: OnepassError | None = None
     failed_legs: tuple[str, ...] = ()
-    steps: tuple[dict[str, object], ...] = ()
+    fallback_failure: OnepassError | None = None
+    steps: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +83,33 @@ class Deeper:
 
 # Asks every leg for this depth with the same vectors, and fuses afresh.
 Deepen = Callable[[int], Awaitable[Deeper]]
+# Returns at most so many hits of the other source, best first; raises OnepassError.
+Elsewhere = Callable[[int], Awaitable[Sequence[Hit]]]
+
+
+@dataclass(slots=True)
+class Progress:
+    """One correction under way."""
+
+    query: str
+    plan: CorrectionPlan
+    score: Score
+    graded: Stamped
+    corrections: int = 0
+    failed_legs: tuple[str, ...] = ()
+    fallback_failure: OnepassError | None = None
+    steps: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def note(self, step: str, **facts: Any) -> None:
+        hits = self.graded.hits
+        counts = grade_counts(hits)
+        self.steps.append({"step": step, "action": action(hits), **counts, **facts})
+
+    async def take(self, hits: Sequence[Hit]) -> int:
+        """Grade those of `hits` whose key is new; return how many there were."""
+        seen = len(self.graded.hits)
+        self.graded = await extend(self.query, self.graded, hits, self.plan, self.score)
+        return len(self.graded.hits) - seen
 
 
 async def correct(
@@ -96,57 +121,72 @@ async def correct(
     final_top_k: int,
     score: Score,
     deepen: Deepen | None,
+    elsewhere: Elsewhere | None = None,
 ) -> Correction:
-    """Grade `candidates`, drop the incorrect ones, and continue while too few survive.
+    """Grade `candidates`, drop the incorrect ones, and look further while too few survive.
 
-    `deepen` is None when the legs are exhausted. A scorer that fails ends correction: hits it
-    did not score are kept, ungraded, after the others.
+    `deepen` is None when the legs are exhausted, `elsewhere` where no other source is
+    configured. A scorer that fails ends correction: hits it did not score are kept, ungraded,
+    after the others.
     """
-    graded = grade_hits(await stamp_hits(query, candidates, None, score), plan.thresholds)
-    steps = [step_of(graded)]
-    corrections, depth = 0, top_k
-    failed_legs: tuple[str, ...] = ()
-    while deepen is not None and corrections < plan.max_corrections:
+    stamped = await stamp_hits(query, candidates, None, score)
+    graded = grade_hits(stamped, plan.thresholds_for(stamped.model))
+    progress = Progress(query, plan, score, graded)
+    progress.note("grade")
+    if deepen is not None:
+        await continue_deeper(progress, deepen, top_k, final_top_k)
+    if elsewhere is not None and wants_fallback(progress):
+        await fall_back(progress, elsewhere, top_k)
+    return finished(progress)
+
+
+async def continue_deeper(progress: Progress, deepen: Deepen, top_k: int, final_top_k: int) -> None:
+    """Go on at the next rank, with the same vectors, until enough survive or nothing is left."""
+    plan, depth = progress.plan, top_k
+    while progress.corrections < plan.max_corrections:
         wanted = min(depth * plan.expansion_multiplier, MAX_LEG_DEPTH)
-        if not wants_more(graded, plan, final_top_k) or wanted <= depth:
-            break
-        seen = len(graded.hits)
+        if not wants_more(progress.graded, plan, final_top_k) or wanted <= depth:
+            return
         deeper = await deepen(wanted)
-        graded = await continue_with(query, graded, deeper.hits, plan.thresholds, score)
-        corrections, depth = corrections + 1, wanted
-        failed_legs += deeper.failed_legs
-        steps.append({**step_of(graded), "depth": wanted, "new": len(graded.hits) - seen})
+        new = await progress.take(deeper.hits)
+        depth = wanted
+        progress.corrections += 1
+        progress.failed_legs += deeper.failed_legs
+        progress.note("continue", depth=depth, new=new)
         if deeper.exhausted:
-            break
-    verdict = action(graded.hits)
-    return Correction(
-        hits=survivors(graded.hits, plan, verdict),
-        graded=graded.hits,
-        verdict=verdict,
-        corrections=corrections,
-        tally=graded.tally,
-        model=graded.model,
-        failure=graded.failure,
-        failed_legs=failed_legs,
-        steps=tuple(steps),
-    )
+            return
 
 
-async def continue_with(
-    query: str, graded: Stamped, fused: Sequence[Hit], thresholds: Thresholds, score: Score
+async def fall_back(progress: Progress, elsewhere: Elsewhere, top_k: int) -> None:
+    """Ask the other source, as part of the last round; its failure is data."""
+    source = progress.plan.fallback
+    progress.corrections = max(progress.corrections, 1)
+    try:
+        found = await elsewhere(top_k)
+    except (Unavailable, DeadlineExceeded, NotFound) as error:
+        progress.fallback_failure = error
+        progress.note("fallback", source=source, new=0, error=str(error))
+        return
+    new = await progress.take([replace(hit, origin=source) for hit in found])
+    progress.note("fallback", source=source, new=new)
+
+
+async def extend(
+    query: str, graded: Stamped, found: Sequence[Hit], plan: CorrectionPlan, score: Score
 ) -> Stamped:
-    """Grade what the deeper retrieval brought beyond the keys already graded.
+    """Grade what was found beyond the keys already graded.
 
     Hits already graded keep their stamps and take the new fusion score and leg ranks.
     """
-    fresh = {stable_key(hit): hit for hit in fused}
+    fresh = {stable_key(hit): hit for hit in found}
     known = {stable_key(hit) for hit in graded.hits}
     kept = [refreshed(hit, fresh.get(stable_key(hit))) for hit in graded.hits]
     added = [hit for key, hit in fresh.items() if key not in known]
     stamped = await stamp_hits(query, [*kept, *added], graded.model, score)
     # The kept hits' stamps were counted as reused by stamp_hits, but no stage read them.
     scored = replace(stamped.tally, reused=0)
-    return grade_hits(replace(stamped, tally=graded.tally + scored), thresholds)
+    together = replace(stamped, tally=graded.tally + scored)
+    return grade_hits(together, plan.thresholds_for(stamped.model))
 
 
 def refreshed(hit: Hit, fresh: Hit | None) -> Hit:
@@ -154,35 +194,41 @@ def refreshed(hit: Hit, fresh: Hit | None) -> Hit:
     return hit if fresh is None else replace(fresh, metadata=hit.metadata)
 
 
-def grade_hits(stamped: Stamped, thresholds: Thresholds) -> Stamped:
-    return replace(stamped, hits=tuple(grade_hit(hit, thresholds) for hit in stamped.hits))
-
-
-def grade_hit(hit: Hit, thresholds: Thresholds) -> Hit:
-    """Grade by the very number that is shown; an unscored hit gets no grade."""
-    if hit.stamp is None:
-        return hit.without(GRADE)
-    return hit.marked(GRADE, thresholds.grade(hit.stamp.relevance))
-
-
-def action(hits: Sequence[Hit]) -> str | None:
-    """Return the query-level action: correct if any hit is, incorrect if all are."""
-    grades = {hit.grade.value for hit in hits if hit.grade is not None}
-    if CORRECT in grades:
-        return CORRECT
-    if grades == {INCORRECT}:
-        return INCORRECT
-    return AMBIGUOUS if grades else None
-
-
 def wants_more(graded: Stamped, plan: CorrectionPlan, final_top_k: int) -> bool:
-    """Whether too few survive; never while the scorer is failing."""
-    if graded.failure is not None:
+    """Whether too few survive; never while the scorer is failing or nothing can be graded."""
+    verdict = action(graded.hits)
+    if graded.failure is not None or verdict is None:
         return False
     kept = sum(not is_incorrect(hit) for hit in graded.hits)
     if plan.fill:
         return kept < final_top_k
-    return action(graded.hits) != CORRECT and kept < min(plan.min_hits, final_top_k)
+    return verdict != CORRECT and kept < min(plan.min_hits, final_top_k)
+
+
+def wants_fallback(progress: Progress) -> bool:
+    """Whether nothing here is correct, and that is known: there are no hits, or all are graded."""
+    graded = progress.graded
+    if graded.failure is not None or progress.plan.max_corrections == 0:
+        return False
+    verdict = action(graded.hits)
+    return verdict != CORRECT and (verdict is not None or not graded.hits)
+
+
+def finished(progress: Progress) -> Correction:
+    graded = progress.graded
+    verdict = action(graded.hits)
+    return Correction(
+        hits=survivors(graded.hits, progress.plan, verdict),
+        graded=graded.hits,
+        verdict=verdict,
+        corrections=progress.corrections,
+        tally=graded.tally,
+        model=graded.model,
+        failure=graded.failure,
+        failed_legs=progress.failed_legs,
+        fallback_failure=progress.fallback_failure,
+        steps=tuple(progress.steps),
+    )
 
 
 def survivors(hits: Sequence[Hit], plan: CorrectionPlan, verdict: str | None) -> tuple[Hit, ...]:
@@ -191,13 +237,3 @@ def survivors(hits: Sequence[Hit], plan: CorrectionPlan, verdict: str | None) ->
     kept = [hit for hit in hits if best_effort or not is_incorrect(hit)]
     scored = sorted((hit for hit in kept if hit.stamp is not None), key=strength_order)
     return (*scored, *(hit for hit in kept if hit.stamp is None))
-
-
-def is_incorrect(hit: Hit) -> bool:
-    return hit.grade is not None and hit.grade.value == INCORRECT
-
-
-def step_of(graded: Stamped) -> dict[str, object]:
-    grades = [hit.grade.value for hit in graded.hits if hit.grade is not None]
-    counts = {value: grades.count(value) for value in (CORRECT, AMBIGUOUS, INCORRECT)}
-    return {"action": action(graded.hits), **counts, "ungraded": len(graded.hits) - len(grades)}

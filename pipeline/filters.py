@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
@@ -46,6 +46,11 @@ class OneOf:
 
     path: Path
     values: tuple[Scalar, ...]
+    # Made once: the list is long, and every chunk or hit may be asked about.
+    wanted: frozenset[tuple[Kind | None, Any]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wanted", frozenset(map(typed, self.values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +107,15 @@ def matches(filter: Filter, metadata: Mapping[str, Any]) -> bool:
         case Not(inner):
             return not matches(inner, metadata)
         case Exists(path):
-            return _look_up(path, metadata) is not None
-        case OneOf(path, values):
-            found = _look_up(path, metadata)
+            return look_up(path, metadata) is not None
+        case OneOf(path):
+            found = look_up(path, metadata)
             candidates = found if isinstance(found, list) else [found]
-            wanted = {typed(value) for value in values}
-            return any(typed(candidate) in wanted for candidate in candidates if kind(candidate))
+            return any(
+                typed(candidate) in filter.wanted for candidate in candidates if kind(candidate)
+            )
         case Compare(path, name, operand):
-            found = _look_up(path, metadata)
+            found = look_up(path, metadata)
             if kind(found) != kind(operand):
                 return False
             return COMPARISONS[name](typed(found)[1], typed(operand)[1])
@@ -141,7 +147,7 @@ def as_float64(number: int | float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _look_up(path: Path, metadata: Mapping[str, Any]) -> Any:
+def look_up(path: Path, metadata: Mapping[str, Any]) -> Any:
     found: Any = metadata
     for part in path:
         if not isinstance(found, Mapping):

@@ -98,16 +98,21 @@ class Hit:
 
 
 def stable_key(hit: Hit) -> tuple[str, ...]:
-    """Identify a hit: its id; else document and chunk index; else document and text digest."""
+    """Identify a hit: where it came from, and its id; else document and chunk index; else
+    document and text digest."""
+    origin = hit.origin or ""
     if hit.id:
-        return ("id", hit.id)
+        return (origin, "id", hit.id)
     if hit.chunk_index is not None:
-        return ("chunk", hit.document_id, str(hit.chunk_index))
-    return ("text", hit.document_id, digest(hit.text))
+        return (origin, "chunk", hit.document_id, str(hit.chunk_index))
+    return (origin, "text", hit.document_id, digest(hit.text))
 
 
 def effective_score(hit: Hit) -> tuple[float | None, str]:
-    """Return the score that a reader should trust most, and its kind."""
+    """Return the score that a reader should trust most, and its kind: scores of one kind do not
+    increase down the list."""
+    if hit.boost is not None:
+        return hit.boost.value, hit.boost.kind
     if hit.stamp is not None:
         return hit.stamp.relevance, "cross_encoder"
     if hit.fusion_score is not None:

@@ -20,7 +20,8 @@ VariantKind = Literal["original", "rewrite", "template", "hyde", "step_back", "m
 class Variant:
     """One wording of the query. Number 0 is the query as it was asked, and goes to every leg.
 
-    `vector` (dimension,) is its embedding, None until it has one. `weight` multiplies a leg's.
+    `vector` (dimension,) is its embedding, None until it has one; `error` says why it could not
+    be made. `weight` multiplies a leg's.
     """
 
     number: int
@@ -28,6 +29,7 @@ class Variant:
     text: str
     weight: float = 1.0
     vector: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
+    error: str | None = None
 
     @property
     def legs(self) -> tuple[str, ...]:

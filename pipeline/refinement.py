@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from pipeline.documents import join_body
 from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 from pipeline.hits import Hit
-from pipeline.scoring import Pair, Score, ScoreAnswer, Tally
+from pipeline.scoring import Pair, Score, ScoreAnswer, Tally, first_failure
 from pipeline.stamps import pair_digest
 
 Mode = Literal["passage", "sentences", "windows"]
@@ -25,6 +25,10 @@ WORDS_A_WINDOW = 50
 CHARACTERS_A_WINDOW = 200
 # Words longer than this on average come from a script that puts no spaces between words.
 MAX_MEAN_WORD_CHARACTERS = 20
+
+# What refining may cost: longer texts, and hits beyond so many strips, stay as they are.
+MAX_CHARACTERS = 20_000
+MAX_SCORED_STRIPS = 200
 
 CJK_STOPS = "。！？｡"  # noqa: RUF001
 CLOSING = "\"'”’»」』）)\\]"  # noqa: RUF001
@@ -98,12 +102,13 @@ async def refine(
 
     Kept are those of at least `min_score`, and always the best one; a hit that keeps none gets
     an empty `refined`. `model` made the stamps; an answer by another is a failure, and so is a
-    strip without a score: they leave `refined` None for the hits that they concern. Errors of
-    the scorer besides Unavailable and DeadlineExceeded pass through.
+    strip without a score: they leave `refined` None for the hits that they concern, as the
+    bounds above do. Errors of the scorer besides Unavailable and DeadlineExceeded pass through.
     """
-    strips = [strip for at, hit in enumerate(hits) for strip in strips_of(query, at, hit, plan)]
+    strips = strips_within_bounds(query, hits, plan)
     relevance, tally, failure = await score_strips(query, hits, strips, score, model)
-    unscored = {strip.hit for strip in strips if strip.pair.digest not in relevance}
+    whole = set(range(len(hits))) - {strip.hit for strip in strips}
+    unscored = whole | {strip.hit for strip in strips if strip.pair.digest not in relevance}
     kept = select([strip for strip in strips if strip.hit not in unscored], relevance, plan)
     refined = tuple(
         replace(hit, refined=None if at in unscored else recompose(hit.text, at, kept))
@@ -134,6 +139,19 @@ async def score_strips(
     return known, tally + answer.tally, failure_of(answer, model)
 
 
+def strips_within_bounds(query: str, hits: Sequence[Hit], plan: RefinePlan) -> list[Strip]:
+    """Return the strips of the hits, best first, that refining may cost."""
+    strips: list[Strip] = []
+    for at, hit in enumerate(hits):
+        if len(hit.text) > MAX_CHARACTERS:
+            continue
+        more = strips_of(query, at, hit, plan)
+        if len(strips) + len(more) > MAX_SCORED_STRIPS:
+            break
+        strips += more
+    return strips
+
+
 def strips_of(query: str, at: int, hit: Hit, plan: RefinePlan) -> list[Strip]:
     """Decompose a hit's text; a text of one strip stays whole, to the last space."""
     spans = SPLITTERS[plan.mode](hit.text)
@@ -158,11 +176,7 @@ def failure_of(answer: ScoreAnswer, model: str | None) -> OnepassError | None:
     """Say why strips are without a score that counts, if any is."""
     if model not in (None, answer.model):
         return Unavailable("the scorer's model changed during the request")
-    for score in answer.scores:
-        if score.relevance is None:
-            kind = DeadlineExceeded if score.late else Unavailable
-            return kind(score.reason or "the scorer gave no score")
-    return None
+    return first_failure(answer)
 
 
 def select(

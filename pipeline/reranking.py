@@ -13,10 +13,15 @@ from pipeline.stamps import RERANKED, rerank_guard
 
 @dataclass(frozen=True, slots=True)
 class RerankPlan:
-    """`top_n` hits in fused order are scored (None = all); the others follow, or are dropped."""
+    """`top_n` hits in fused order are scored (None = all); the others follow, or are dropped.
+
+    Scored hits of a relevance below `min_score` are dropped (None = none are): the threshold is
+    never applied to a hit without a score.
+    """
 
     top_n: int | None = None
     append_remaining: bool = True
+    min_score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ async def rerank(
     scored = [hit for hit in merged if hit.stamp_for(query, stamped.model) is not None]
     rest = [hit for hit in merged if hit.stamp_for(query, stamped.model) is None]
     outside = sum(stable_key(hit) not in window for hit in scored)
-    ranked = sorted(scored, key=strength_order)
+    ranked = sorted((hit for hit in scored if reaches(hit, plan.min_score)), key=strength_order)
     if plan.append_remaining or stamped.failure is not None:
         ranked += rest
     if stamped.failure is None and stamped.model is not None:
@@ -63,6 +68,11 @@ async def rerank(
         stamped.model,
         stamped.failure,
     )
+
+
+def reaches(hit: Hit, min_score: float | None) -> bool:
+    """Whether a scored hit's relevance, the very number that is shown, is at least `min_score`."""
+    return min_score is None or (hit.stamp is not None and hit.stamp.relevance >= min_score)
 
 
 def is_reranked(query: str, hits: Sequence[Hit], model: str | None) -> bool:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 from pipeline.hits import Hit
-from pipeline.stamps import CROSS_ENCODER_SCORE, Stamp, pair_digest
-
-# A forward pass, the cache, or another request's pass in flight.
-CameBy = Literal["pass", "cache", "shared"]
+from pipeline.stamps import CROSS_ENCODER_SCORE, CameBy, Stamp, pair_digest
 
 
 # These two are tuples, since hundreds of them cross processes with each request: a frozen
@@ -140,7 +137,9 @@ def stamp_hit(query: str, hit: Hit, scores: Mapping[str, PairScore], model: str)
     score = scores.get(pair)
     if score is None or score.relevance is None:
         return hit
-    stamp = Stamp(score.logit, score.relevance, model, pair, score.truncated, score.tokens)
+    stamp = Stamp(
+        score.logit, score.relevance, model, pair, score.truncated, score.tokens, score.came_by
+    )
     return hit.marked(CROSS_ENCODER_SCORE, stamp)
 
 

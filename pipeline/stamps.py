@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 CROSS_ENCODER_SCORE = "_crossEncoderScore"
 RERANKED = "_reranked"
 TRACKED = "_tracked"
 GRADE = "_grade"
 RESERVED_KEYS = frozenset({CROSS_ENCODER_SCORE, RERANKED, TRACKED, GRADE})
+
+# How a request came by a score: a forward pass of its own, the cache, or another's in flight.
+CameBy = Literal["pass", "cache", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Stamp:
     pair: str
     truncated: bool = False
     tokens: int = 0
+    came_by: CameBy = "pass"
 
     @property
     def strength(self) -> float:

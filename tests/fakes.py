@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.documents import Chunk
 from pipeline.errors import Unavailable
 from pipeline.hits import Hit
-from pipeline.legs import LegHit, LegResult
+from pipeline.legs import LegHit, LegResult, Variant
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 
 
@@ -40,24 +40,35 @@ class CountingScorer:
 
 
 class FakeLegs:
-    """Legs over fixed rankings of ids; a text is its id. Counts retrievals and their depths."""
+    """Legs over fixed rankings of ids; a text is its id. Counts retrievals and their depths.
+
+    Every variant finds the same, but those for which `by_variant` has rankings of its own.
+    """
 
     def __init__(self, **rankings: Sequence[str]) -> None:
         self.rankings = rankings
         self.depths: list[int] = []
         self.failing: set[str] = set()
+        self.by_variant: dict[str, Mapping[str, Sequence[str]]] = {}
+        self.asked: list[str] = []
 
-    async def retrieve(self, depth: int) -> list[LegResult]:
+    async def retrieve(self, variants: Sequence[Variant], depth: int) -> list[LegResult]:
         self.depths.append(depth)
-        return [self.answer(leg, ids, depth) for leg, ids in self.rankings.items()]
+        self.asked += [variant.text for variant in variants]
+        return [
+            self.answer(leg, variant, ids, depth)
+            for variant in variants
+            for leg, ids in self.by_variant.get(variant.text, self.rankings).items()
+            if leg in variant.legs
+        ]
 
-    def answer(self, leg: str, ids: Sequence[str], depth: int) -> LegResult:
+    def answer(self, leg: str, variant: Variant, ids: Sequence[str], depth: int) -> LegResult:
         if leg in self.failing:
-            return LegResult(leg, 0, depth, error="boom")
+            return LegResult(leg, variant.number, depth, error="boom")
         hits = tuple(
             LegHit(chunk(identity), 1.0 - rank / 1000) for rank, identity in enumerate(ids[:depth])
         )
-        return LegResult(leg, 0, depth, hits)
+        return LegResult(leg, variant.number, depth, hits)
 
 
 def chunk(identity: str) -> Chunk:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from deployments.api.wire import FilledText, Json, Metadata, Text, Wire
-from deployments.options import CORPUS, Fraction, Size
+from deployments.api.overrides import override_of
+from deployments.api.wire import FilledText, Metadata, Text, Wire
+from deployments.options import CORPUS
+from deployments.search_options import SearchOptions
 from pipeline.documents import Document
 from pipeline.filters import parse_filter
 from tracker.records import Outcome
 
 Corpus = Annotated[str, Field(pattern=CORPUS)]
 DocumentId = Annotated[FilledText, Field(max_length=512)]
-
-
-def kind_of(value: Any) -> str:
-    return "~bool" if isinstance(value, bool) else "~object"
 
 
 def parse_time(value: Any) -> datetime:
@@ -36,56 +34,36 @@ def parse_time(value: Any) -> datetime:
 Time = Annotated[datetime, BeforeValidator(parse_time)]
 
 
-class CorrectiveOptions(Wire):
-    """Switches correction on with these options; absent ones keep their defaults."""
+class Turn(Wire):
+    """One turn of a conversation, the oldest first."""
 
-    enabled: bool = True
-    correct_threshold: Fraction | None = None
-    incorrect_threshold: Fraction | None = None
-    min_hits: Size | None = None
-    fill: bool | None = None
-    expansion_multiplier: int | None = None
-    max_corrections: int | None = None
-    on_all_incorrect: str | None = None
+    role: Literal["user", "assistant"]
+    content: FilledText
 
 
-class RerankOptions(Wire):
-    """Switches reranking on with these options; `top_n` null scores every candidate."""
-
-    enabled: bool = True
-    top_n: Size | None = None
-    append_remaining: bool | None = None
+# Null: the default of the application and the corpus.
+Options = override_of(SearchOptions)
 
 
-Corrective = Annotated[
-    Annotated[bool, Tag("~bool")] | Annotated[CorrectiveOptions, Tag("~object")],
-    Discriminator(kind_of),
-]
-Rerank = Annotated[
-    Annotated[bool, Tag("~bool")] | Annotated[RerankOptions, Tag("~object")],
-    Discriminator(kind_of),
-]
+class SearchRequest(Options):  # type: ignore[misc, valid-type]
+    """A query and, beside it, any option of a search."""
 
-
-class SearchRequest(Wire):
     query: FilledText = Field(description="a question or keywords")
     corpus: Corpus = "default"
-    top_k: Size | None = Field(None, description="candidates recalled")
-    final_top_k: Size | None = Field(None, description="hits returned, at most top_k")
-    filter: Json | None = Field(None, description='{"field": "year", "gte": 2020}, all, any, not')
-    corrective: Corrective | None = None
-    rerank: Rerank | None = None
+    history: Annotated[list[Turn], Field(max_length=100)] | None = Field(
+        None, description="the conversation before; `expansion.rewrite` makes use of it"
+    )
     include_trace: bool | None = None
-    include_context: bool | None = None
+    include_context: bool | None = Field(None, description="the same as context.enabled")
 
     def given(self) -> dict[str, Any]:
-        """Return what the client set, the filter parsed. Null leaves a default, but for
-        `rerank.top_n`, where it means all. Raises InvalidInput for a filter that is none."""
-        request = self.model_dump(exclude_none=True, exclude_unset=True) | {"corpus": self.corpus}
+        """Return what the client set, the filter parsed. Raises InvalidInput for a filter that
+        is none."""
+        request: dict[str, Any] = super().given() | {"corpus": self.corpus}
         if self.filter is not None:
             request["filter"] = parse_filter(self.filter)
-        if isinstance(self.rerank, RerankOptions) and "top_n" in self.rerank.model_fields_set:
-            request["rerank"]["top_n"] = self.rerank.top_n
+        if self.history is not None:
+            request["history"] = [turn.model_dump() for turn in self.history]
         return request
 
 

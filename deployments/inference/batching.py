@@ -67,7 +67,7 @@ class Batcher:
     """
 
     model: PairModel
-    cache: ScoreCache
+    cache: ScoreCache[RawScore]
     threads: int = 1
     tokenizer_threads: int = 1
     max_batch_tokens: int = 512

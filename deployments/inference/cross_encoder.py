@@ -81,6 +81,10 @@ class CrossEncoder:
         """Encode each (query, text) pair, in order."""
         return self.graph.tokenizer.encode_pairs(query, texts, truncation)
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count each text's tokens, special ones not included."""
+        return self.graph.tokenizer.count(texts)
+
     def logits(self, batch: Sequence[EncodedPair]) -> NDArray[np.float32]:
         """Return the logits (n,) of one forward pass over the whole batch, in order.
 

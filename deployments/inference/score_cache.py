@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from deployments.inference.truncation import Limits
+
+Score = TypeVar("Score")
 
 # A dictionary slot and its link, the key with its digest, and the score: measured, rounded up.
 ENTRY_BYTES = 512
@@ -29,23 +32,23 @@ class RawScore:
     tokens: int
 
 
-class ScoreCache:
+class ScoreCache(Generic[Score]):
     """Maps a pair's key to its score by the one model served; 0 bytes switch it off."""
 
     def __init__(self, max_bytes: int) -> None:
         self.capacity = max_bytes // ENTRY_BYTES
-        self._scores: OrderedDict[Key, RawScore] = OrderedDict()
+        self._scores: OrderedDict[Hashable, Score] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._scores)
 
-    def get(self, key: Key) -> RawScore | None:
+    def get(self, key: Hashable) -> Score | None:
         score = self._scores.get(key)
         if score is not None:
             self._scores.move_to_end(key)
         return score
 
-    def put(self, key: Key, score: RawScore) -> None:
+    def put(self, key: Hashable, score: Score) -> None:
         if self.capacity == 0:
             return
         self._scores[key] = score

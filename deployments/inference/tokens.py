@@ -126,6 +126,10 @@ class PairTokenizer:
             for ids, cut in self.encode_within(texts, room, "right")
         ]
 
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of whole texts, special ones not included."""
+        return [len(ids) for ids in self.encode_bare(texts)]
+
     def encode_within(self, texts: Sequence[str], room: int, side: Side) -> list[tuple[Ids, bool]]:
         """Return `room` ids of each text at most, and whether that is less than all of it."""
         limit = self.max_characters

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.chain import SearchPlan, search
+from pipeline.chain import Ports, SearchPlan, search
 from pipeline.corrective import CorrectionPlan
 from pipeline.reranking import RerankPlan
 from tests.fakes import CountingScorer, FakeLegs
@@ -43,7 +43,9 @@ def test_no_hit_is_lost_doubled_or_scored_twice_whatever_is_switched_on(
 
     def run() -> tuple[list[str], list[str], list[str]]:
         scorer = CountingScorer(scores)
-        result = asyncio.run(search(plan, FakeLegs(dense=dense, bm25=bm25).retrieve, scorer))
+        result = asyncio.run(
+            search(plan, Ports(FakeLegs(dense=dense, bm25=bm25).retrieve, score=scorer))
+        )
         return [h.id for h in result.hits], [h.id for h in result.candidates], scorer.asked
 
     returned, candidates, asked = run()

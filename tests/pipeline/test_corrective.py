@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.corrective import Correction, CorrectionPlan, Deeper, Thresholds, correct
+from pipeline.corrective import Correction, CorrectionPlan, Deeper, correct
 from pipeline.errors import InvalidInput
+from pipeline.grading import Thresholds
 from pipeline.hits import Hit
 from tests.fakes import CountingScorer, hit
 

@@ -11,7 +11,7 @@ def key(digest: str, tenant: str = "t", side: Side = "right") -> Key:
 
 
 def test_the_cache_forgets_the_least_recently_used() -> None:
-    cache = ScoreCache(2 * ENTRY_BYTES)
+    cache: ScoreCache[RawScore] = ScoreCache(2 * ENTRY_BYTES)
     for name in ("a", "b"):
         cache.put(key(name), RawScore(1.0, False, 1))
     assert cache.get(key("a")) is not None
@@ -20,7 +20,7 @@ def test_the_cache_forgets_the_least_recently_used() -> None:
 
 
 def test_tenants_and_limits_have_scores_of_their_own() -> None:
-    cache = ScoreCache(10 * ENTRY_BYTES)
+    cache: ScoreCache[RawScore] = ScoreCache(10 * ENTRY_BYTES)
     cache.put(key("a"), RawScore(1.0, False, 1))
     assert cache.get(key("a", tenant="u")) is None
     assert cache.get(key("a", side="left")) is None
@@ -28,13 +28,13 @@ def test_tenants_and_limits_have_scores_of_their_own() -> None:
 
 
 def test_no_bytes_keep_nothing() -> None:
-    cache = ScoreCache(0)
+    cache: ScoreCache[RawScore] = ScoreCache(0)
     cache.put(key("a"), RawScore(1.0, False, 1))
     assert (cache.get(key("a")), len(cache)) == (None, 0)
 
 
 def test_an_entry_takes_no_more_than_what_is_counted_for_it() -> None:
-    cache = ScoreCache(20_000 * ENTRY_BYTES)
+    cache: ScoreCache[RawScore] = ScoreCache(20_000 * ENTRY_BYTES)
     tracemalloc.start()
     for number in range(20_000):
         cache.put(

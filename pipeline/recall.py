@@ -1,0 +1,141 @@
+"""Recalling candidates: the query and its variants through every leg, fused.
+
+The query itself is never blocked by its variants: it is embedded and searched while they are
+still being written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pipeline.drift import Drift, check_drift, kept
+from pipeline.errors import Unavailable
+from pipeline.expansion import Expansion, ExpansionPlan, Generate, Turn, expand
+from pipeline.fusion import FusionPlan, fuse
+from pipeline.hits import Hit
+from pipeline.legs import LegResult, Variant
+from pipeline.stopwatch import Stopwatch
+
+Left = TypeVar("Left")
+Right = TypeVar("Right")
+
+# Asks every leg of every variant for this depth; a leg that fails comes back with its error.
+Retrieve = Callable[[Sequence[Variant], int], Awaitable[Sequence[LegResult]]]
+# Returns the variants with their vectors; one that cannot be embedded says why, none is raised.
+Embed = Callable[[Sequence[Variant]], Awaitable[tuple[Variant, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallPlan:
+    """`depth` hits are asked of each leg; `top_k` fused ones are candidates."""
+
+    query: str
+    top_k: int
+    depth: int
+    fusion: FusionPlan
+    history: tuple[Turn, ...] = ()
+    expansion: ExpansionPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The fused candidates. `query` is what they are to be judged by: a rewritten question, or
+    the one that was asked. `variants` were searched, `drifts` tells of those that were written.
+    """
+
+    hits: tuple[Hit, ...]
+    exhausted: bool
+    failed_legs: tuple[str, ...]
+    query: str
+    variants: tuple[Variant, ...]
+    drifts: tuple[Drift, ...] = ()
+    expansion_failures: tuple[str, ...] = ()
+
+
+async def recall(
+    plan: RecallPlan,
+    retrieve: Retrieve,
+    embed: Embed,
+    generate: Generate | None,
+    watch: Stopwatch,
+) -> Recalled:
+    """Search the query and its variants, at once. Raises Unavailable when every leg fails."""
+    embedding = asyncio.ensure_future(embed([Variant(0, "original", plan.query)]))
+
+    async def original() -> tuple[Variant, Sequence[LegResult]]:
+        with watch.stage("embed"):
+            (variant,) = await embedding
+        with watch.stage("retrieve"):
+            return variant, await retrieve([variant], plan.depth)
+
+    async def others() -> tuple[Expansion, tuple[Drift, ...], Sequence[LegResult]]:
+        if plan.expansion is None:
+            return Expansion(plan.query, (), ()), (), ()
+        with watch.stage("expand"):
+            expansion = await expand(plan.expansion, plan.query, plan.history, generate)
+            embedded = await embed(expansion.variants) if expansion.variants else ()
+        (query,) = await embedding
+        drifts = check_drift(query.vector, embedded, plan.expansion.drift_threshold)
+        staying = kept(drifts, plan.expansion.drift)
+        results = await retrieve(staying, plan.depth) if staying else ()
+        return expansion, drifts, results
+
+    try:
+        (query, own), (expansion, drifts, found) = await together(original(), others())
+    finally:
+        embedding.cancel()
+    variants = (query, *(kept(drifts, plan.expansion.drift) if plan.expansion else ()))
+    results = [*own, *found]
+    return Recalled(
+        hits=fused(plan, variants, results)[: plan.top_k],
+        exhausted=is_exhausted(results),
+        failed_legs=failed_legs(results),
+        query=judged_by(plan, expansion, variants),
+        variants=variants,
+        drifts=drifts,
+        expansion_failures=expansion.failures,
+    )
+
+
+async def together(
+    left: Coroutine[Any, Any, Left], right: Coroutine[Any, Any, Right]
+) -> tuple[Left, Right]:
+    """Await both; if one raises, the other is cancelled."""
+    first, second = asyncio.ensure_future(left), asyncio.ensure_future(right)
+    try:
+        return await first, await second
+    finally:
+        first.cancel()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+
+
+def judged_by(plan: RecallPlan, expansion: Expansion, variants: Sequence[Variant]) -> str:
+    """Return the rewritten query, unless it was dropped for its drift."""
+    if any(variant.text == expansion.query for variant in variants):
+        return expansion.query
+    return plan.query
+
+
+def fused(
+    plan: RecallPlan, variants: Sequence[Variant], results: Sequence[LegResult]
+) -> tuple[Hit, ...]:
+    """Fuse the legs, each variant at its weight. Raises Unavailable if every leg failed."""
+    if all(result.error is not None for result in results):
+        reasons = sorted({f"{result.leg}: {result.error}" for result in results})
+        raise Unavailable(f"every leg failed ({'; '.join(reasons)})")
+    weights = {variant.number: variant.weight for variant in variants}
+    return fuse(results, replace(plan.fusion, variant_weights=weights))
+
+
+def failed_legs(results: Sequence[LegResult]) -> tuple[str, ...]:
+    """Name the legs that failed, for any variant, each once."""
+    return tuple(dict.fromkeys(result.leg for result in results if result.error is not None))
+
+
+def is_exhausted(results: Sequence[LegResult]) -> bool:
+    """Whether no leg that answered has more to give."""
+    return all(result.exhausted for result in results if result.error is None)
