@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 
@@ -13,6 +15,7 @@ import httpx
 TIMEOUT_S = 600.0
 # How often a request is sent again that the server was too busy for.
 OVERLOAD_TRIES = 30
+PAGE_ROWS = 1000
 
 
 class ClientError(Exception):
@@ -59,9 +62,25 @@ class Client:
     def purge(self, before: str, dry_run: bool) -> dict[str, Any]:
         return self._send("POST", "/v1/admin/purge", {"before": before, "dry_run": dry_run})
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def served_model(self) -> str | None:
+        """Return the scorer's fingerprint, None where there is no scorer."""
+        model: str | None = self._send("GET", "/v1/status")["model"]
+        return model
+
+    def judged_scores(self, corpus: str) -> Iterator[dict[str, Any]]:
+        """Yield the scores of a corpus that feedback has judged, one page after another."""
+        for offset in itertools.count(0, PAGE_ROWS):
+            asked = urlencode({"corpus": corpus, "limit": PAGE_ROWS, "offset": offset})
+            rows = self._send("GET", f"/v1/reports/judged-scores?{asked}")["rows"]
+            yield from rows
+            if len(rows) < PAGE_ROWS:
+                return
+
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         # ASCII escapes carry any string, a lone surrogate too: the server says what it is.
-        content = json.dumps(body)
+        content = None if body is None else json.dumps(body)
         for _ in range(OVERLOAD_TRIES):
             response = self._request(method, path, content)
             if response.status_code != httpx.codes.TOO_MANY_REQUESTS:
@@ -72,7 +91,7 @@ class Client:
         answer: dict[str, Any] = response.json()
         return answer
 
-    def _request(self, method: str, path: str, content: str) -> httpx.Response:
+    def _request(self, method: str, path: str, content: str | None) -> httpx.Response:
         headers = {"Content-Type": "application/json"}
         try:
             return self._http.request(method, path, content=content, headers=headers)

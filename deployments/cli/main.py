@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +12,13 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from deployments.cli import calibrating
 from deployments.cli.checking import check_file
 from deployments.cli.client import Client
 from deployments.cli.console import console, errors, one_line_errors, stop
+from deployments.cli.evaluating import STAGES, evaluate_stages, remarks, stage_table
 from deployments.cli.ingesting import Report, ingest_files
+from deployments.cli.judgements import JudgedQuery, read_judged
 from deployments.cli.models import models
 from deployments.cli.readers import find_files
 
@@ -24,6 +29,10 @@ app.add_typer(models, name="models")
 
 Url = Annotated[str, typer.Option(envvar="ONEPASS_URL", help="where the application listens")]
 Corpus = Annotated[str, typer.Option(help="the corpus")]
+QUERIES = "judged queries: JSON lines with _id and text"
+QRELS = "their judgements: query id, document id and grade a line, parted by tabs"
+Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many judged queries")]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object instead of tables")]
 DEFAULT_URL = "http://127.0.0.1:8000"
 SNIPPET = 160
 
@@ -125,6 +134,77 @@ def purge(
         answer = client.purge(moment, dry_run)
     counts = ", ".join(f"{count} {what}" for what, count in answer["deleted"].items())
     console.print(f"{'would delete' if dry_run else 'deleted'}: {counts}")
+
+
+@app.command()
+def evaluate(
+    queries: Annotated[Path, typer.Option(help=QUERIES)],
+    qrels: Annotated[Path, typer.Option(help=QRELS)],
+    corpus: Corpus = "default",
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="depth of the measures")] = 10,
+    limit: Limit = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Run judged queries through every stage: how well it ranks, and what it costs."""
+    with one_line_errors(), Client(url) as client, Progress(console=errors) as progress:
+        judged = read_judged(queries, qrels, limit)
+        bar = progress.add_task("searching", total=len(judged) * len(STAGES))
+        results = evaluate_stages(client, corpus, judged, k, lambda: progress.advance(bar))
+    if as_json:
+        print(json.dumps({"corpus": corpus, "stages": [asdict(result) for result in results]}))
+        return
+    console.print(stage_table(results, k))
+    for line in remarks(results):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+@app.command()
+def calibrate(
+    corpus: Corpus = "default",
+    queries: Annotated[Path | None, typer.Option(help=QUERIES)] = None,
+    qrels: Annotated[Path | None, typer.Option(help=QRELS)] = None,
+    from_feedback: Annotated[bool, typer.Option(help="judged by users instead")] = False,
+    lost: Annotated[float, typer.Option(help="share of the relevant that may be dropped")] = 0.05,
+    false: Annotated[float, typer.Option(help="share of the correct that may be wrong")] = 0.05,
+    limit: Limit = None,
+    write: Annotated[Path | None, typer.Option(help="Serve configuration file to change")] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Fit a corpus's thresholds to judged queries, or to feedback, and say what they cost."""
+    if from_feedback == (queries is not None and qrels is not None):
+        stop("needs either --queries and --qrels, or --from-feedback", status=2)
+    with one_line_errors(), Client(url) as client:
+        if write is not None:
+            check_file(write)
+        if queries is not None and qrels is not None:
+            scores = search_all(client, corpus, read_judged(queries, qrels, limit))
+        else:
+            scores = calibrating.feedback_scores(client, corpus)
+        report = calibrating.calibrate(scores, lost, false)
+        if write is not None:
+            calibrating.write_thresholds(write, corpus, report.calibration)
+    if as_json:
+        print(json.dumps({"corpus": corpus, **asdict(report)}))
+        return
+    calibrating.show(report, console)
+    if not from_feedback:
+        console.print("a document that nobody has judged counts as irrelevant")
+    if write is not None:
+        line = f"written: `serve deploy {write}` makes it take effect, without a restart"
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def search_all(
+    client: Client, corpus: str, queries: list[JudgedQuery]
+) -> list[calibrating.JudgedScore]:
+    with Progress(console=errors) as progress:
+        return [
+            score
+            for query in progress.track(queries, description="searching")
+            for score in calibrating.searched_scores(client, corpus, query)
+        ]
 
 
 def main() -> None:

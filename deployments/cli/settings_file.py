@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MantissaNoDotYAML1_1Warning, YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from ruamel.yaml.tokens import CommentToken
 from ruamel.yaml.util import load_yaml_guess_indent
 
@@ -36,7 +38,15 @@ def parse(text: str, name: str) -> Any:
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 1)  # Serve's parser knows no later one: there `on` is true
     try:
-        return yaml.load(text)
+        with warnings.catch_warnings():
+            # That parser takes such a number for text.
+            warnings.simplefilter("error", MantissaNoDotYAML1_1Warning)
+            return yaml.load(text)
+    except MantissaNoDotYAML1_1Warning as error:
+        line = error.node.start_mark.line + 1
+        raise ConfigError(
+            f"{name}, line {line}: write a dot into a number with an exponent, as in 1.0e-5"
+        ) from None
     except (YAMLError, ValueError) as error:
         raise ConfigError(f"{name}: {' '.join(str(error).split())}") from None
 
@@ -70,7 +80,7 @@ def with_thresholds(text: str, corpus: str, correct: float, incorrect: float, na
         "correct_threshold": plain_number(correct),
         "incorrect_threshold": plain_number(incorrect),
     }
-    change = {"user_config": {"corpora": {corpus: {"corrective": thresholds}}}}
+    change = {"user_config": {"corpora": {safe_key(corpus): {"corrective": thresholds}}}}
     lay_over(composer_of(applications[0]), change)
     changed = io.StringIO()
     yaml.dump(config, changed)
@@ -90,6 +100,15 @@ def layout_of(text: str) -> YAML:
 def plain_number(value: float) -> Any:
     """Return a number that is written without an exponent: Serve's parser takes 1e-05 for text."""
     return YAML().load(f"{Decimal(repr(value)):f}")
+
+
+def safe_key(key: str) -> str:
+    """Return a key that stays text to Serve's parser, for which a bare `on` is true."""
+    try:
+        is_text = parse(key, "key") == key
+    except ConfigError:
+        is_text = False
+    return key if is_text else DoubleQuotedScalarString(key)
 
 
 def composer_of(application: Any) -> Any:

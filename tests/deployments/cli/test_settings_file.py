@@ -63,6 +63,16 @@ def test_a_very_small_threshold_is_a_number_to_the_parser_that_serve_uses() -> N
     assert config["corpora"]["docs"]["corrective"]["incorrect_threshold"] == 0.00001
 
 
+@pytest.mark.parametrize("corpus", ["on", "no", "1_000", "2024", "2024-01-01", "1e3", "docs"])
+def test_a_corpus_of_any_name_is_found_by_that_name(corpus: str) -> None:
+    changed = change(SHIPPED, corpus)
+    assert check_text(changed, "f") == 1
+    assert change(changed, corpus) == changed
+    deployments = yaml.safe_load(changed)["applications"][0]["deployments"]
+    (config,) = [one["user_config"] for one in deployments if one["name"] == "Composer"]
+    assert list(config["corpora"]) == [corpus]
+
+
 def test_comments_before_the_next_part_stay_there() -> None:
     text = """\
 applications:
@@ -125,6 +135,7 @@ def test_a_file_without_deployments_gets_them() -> None:
     [
         ("applications: []", "f: no application has import_path"),
         ("applications: [", "f: while parsing"),
+        ("a: 1\nb: 1e-5\n", "f, line 2: write a dot into a number with an exponent"),
         (
             "applications:\n"
             "- {name: a, import_path: 'deployments.app:build'}\n"

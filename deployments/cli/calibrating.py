@@ -1,0 +1,182 @@
+"""Fitting a corpus's thresholds to judged scores, and telling what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from deployments.cli.checking import check_text
+from deployments.cli.client import Client
+from deployments.cli.judgements import JudgedQuery
+from deployments.cli.settings_file import read_text, with_thresholds
+from pipeline.calibration import Bin, Calibration, Errors, fit, histogram, judge
+from pipeline.errors import InvalidInput
+from pipeline.stamps import digest
+
+# Every candidate is scored, none is dropped, and all come back: the server cuts the number down
+# to its top_k. Refinement would only cost forward passes.
+SCORE_ALL = {
+    "corrective": False,
+    "rerank": {"top_n": None, "append_remaining": True, "min_score": None},
+    "final_top_k": 1000,
+    "refine": False,
+    "include_context": False,
+}
+# A partially relevant document speaks for neither side.
+OUTCOMES = {"relevant": True, "highly_relevant": True, "not_relevant": False}
+BAR = 20
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedScore:
+    """A text's relevance by the model and by a person; `query` names whose candidate it was."""
+
+    query: str
+    relevance: float
+    relevant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Thresholds fitted to half of the queries, their errors on the other, and both together."""
+
+    calibration: Calibration
+    held_out: Errors
+    bins: tuple[Bin, ...]
+
+
+def searched_scores(client: Client, corpus: str, query: JudgedQuery) -> Iterator[JudgedScore]:
+    """Score a query's candidates and yield what is judged of them.
+
+    A relevant document counts at its best chunk: its others need not answer. Every chunk of any
+    other document counts as irrelevant, also where nobody has judged it.
+    """
+    answer = client.search({**SCORE_ALL, "corpus": corpus, "query": query.text})
+    best: dict[str, float] = {}
+    for hit in answer["hits"]:
+        score = hit["scores"]["cross_encoder"]
+        if score is None:
+            continue
+        document, relevance = hit["document_id"], score["relevance"]
+        if query.gains.get(document, 0) > 0:
+            best[document] = max(relevance, best.get(document, 0.0))
+        else:
+            yield JudgedScore(query.id, relevance, relevant=False)
+    yield from (JudgedScore(query.id, relevance, relevant=True) for relevance in best.values())
+
+
+def feedback_scores(client: Client, corpus: str) -> list[JudgedScore]:
+    """Return the scores of the model now served that feedback has judged, by retrieval."""
+    model = client.served_model()
+    if model is None:
+        raise InvalidInput("calibration needs a scorer, and the server has none")
+    return [
+        JudgedScore(row["retrieval_id"], row["relevance"], OUTCOMES[row["outcome"]])
+        for row in client.judged_scores(corpus)
+        if row["model"] == model and row["relevance"] is not None and row["outcome"] in OUTCOMES
+    ]
+
+
+def calibrate(scores: Sequence[JudgedScore], lost: float, false: float) -> Report:
+    """Fit to one half of the queries and judge by the other."""
+    fitted, held_out = halves(scores)
+    calibration = fit(*parted(fitted), lost=lost, false=false)
+    return Report(
+        calibration,
+        judge(calibration.correct_threshold, calibration.incorrect_threshold, *parted(held_out)),
+        histogram(*parted(scores)),
+    )
+
+
+def halves(scores: Iterable[JudgedScore]) -> tuple[list[JudgedScore], list[JudgedScore]]:
+    """Split by query, the same way on every run: queries in the order of a digest, in turn."""
+    by_query: dict[str, list[JudgedScore]] = {}
+    for score in scores:
+        by_query.setdefault(score.query, []).append(score)
+    groups = [by_query[query] for query in sorted(by_query, key=digest)]
+    return list(chain.from_iterable(groups[::2])), list(chain.from_iterable(groups[1::2]))
+
+
+def parted(scores: Sequence[JudgedScore]) -> tuple[list[float], list[float]]:
+    """Return the relevances of what is relevant, and of what is not."""
+    return (
+        [score.relevance for score in scores if score.relevant],
+        [score.relevance for score in scores if not score.relevant],
+    )
+
+
+def write_thresholds(path: Path, corpus: str, calibration: Calibration) -> None:
+    """Put the thresholds into a Serve configuration file; ConfigError leaves it as it was."""
+    changed = with_thresholds(
+        read_text(path),
+        corpus,
+        calibration.correct_threshold,
+        calibration.incorrect_threshold,
+        str(path),
+    )
+    check_text(changed, str(path))
+    path.write_text(changed, "utf-8")
+
+
+def show(report: Report, console: Console) -> None:
+    calibration = report.calibration
+    console.print(distribution_table(report.bins))
+    console.print()
+    console.print(error_table(report))
+    console.print(
+        f"correct_threshold {calibration.correct_threshold}, "
+        f"incorrect_threshold {calibration.incorrect_threshold}",
+    )
+
+
+def distribution_table(bins: Sequence[Bin]) -> Table:
+    """Both kinds side by side, each bar drawn to its own kind's longest."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("relevance", no_wrap=True)
+    for kind in ("relevant", "irrelevant"):
+        table.add_column(kind, justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True, min_width=BAR)
+    most_relevant = max(one.relevant for one in bins)
+    most_irrelevant = max(one.irrelevant for one in bins)
+    for one in bins:
+        table.add_row(
+            f"{one.low:.1f} to {one.high:.1f}",
+            str(one.relevant),
+            bar(one.relevant, most_relevant),
+            str(one.irrelevant),
+            bar(one.irrelevant, most_irrelevant),
+        )
+    return table
+
+
+def bar(count: int, longest: int) -> str:
+    """A bar at least one mark long, if there is anything at all."""
+    return "█" * -(-count * BAR // max(longest, 1))
+
+
+def error_table(report: Report) -> Table:
+    """The errors that the thresholds accept, on either half of the queries."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("half", no_wrap=True)
+    for column in ("relevant", "lost", "found", "irrelevant", "dropped", "false"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, errors in (("fitted", report.calibration.errors), ("held out", report.held_out)):
+        table.add_row(
+            name,
+            str(errors.relevant),
+            percent(errors.lost),
+            percent(errors.found),
+            str(errors.irrelevant),
+            percent(errors.dropped),
+            percent(errors.false),
+        )
+    return table
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
