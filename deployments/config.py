@@ -63,6 +63,8 @@ class EmbedderArgs(ModelArgs):
 
 
 class ScorerArgs(ModelArgs):
+    """A cross-encoder of this application."""
+
     model: str = option("ms-marco-MiniLM-L-12-v2", "bundle, local folder or hub id")
     num_cpus: float = option(1.0, "what the scorer reserves: it is the machine's cost", gt=0)
     activation: Literal["sigmoid", "identity"] | None = option(
