@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from tracker.ids import new_retrieval_id
-from tracker.records import HitRecord, RetrievalRecord
+from tracker.records import ComparisonRecord, HitRecord, RetrievalRecord
 
 
 def record(
@@ -53,4 +53,22 @@ def hit_record(document_id: str, place: int) -> HitRecord:
         grade="incorrect" if dropped else "correct",
         scored=not dropped,
         returned=not dropped,
+    )
+
+
+def comparison_of(parent: RetrievalRecord, model: str = "cohere/rerank-v3.5") -> ComparisonRecord:
+    """How another model ranked what a retrieval served."""
+    return ComparisonRecord(
+        retrieval_id=parent.retrieval_id,
+        tenant=parent.tenant,
+        corpus=parent.corpus,
+        retrieved_at=parent.retrieved_at,
+        served_model="minilm@1f3c",
+        model=model,
+        pairs=50,
+        kendall=0.75,
+        overlap=0.9,
+        k=10,
+        latency_ms=212.5,
+        error=None,
     )

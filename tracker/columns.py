@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from tracker.records import Feedback, HitRecord, RetentionRun, RetrievalRecord
+from tracker.records import (
+    ComparisonRecord,
+    Feedback,
+    HitRecord,
+    RetentionRun,
+    RetrievalRecord,
+)
 
 # The SQL types, as in schema.sql; a name means the same in every table.
 KINDS = {
@@ -41,6 +47,12 @@ KINDS = {
     "returned": "BOOLEAN",
     "outcome": "VARCHAR",
     "given_at": "TIMESTAMPTZ",
+    "served_model": "VARCHAR",
+    "pairs": "BIGINT",
+    "kendall": "DOUBLE",
+    "overlap": "DOUBLE",
+    "k": "BIGINT",
+    "latency_ms": "DOUBLE",
     "title": "VARCHAR",
     "updated_at": "TIMESTAMPTZ",
     "started_at": "TIMESTAMPTZ",
@@ -60,6 +72,9 @@ def field_names(record: type) -> tuple[str, ...]:
 RETRIEVAL_COLUMNS = tuple(name for name in field_names(RetrievalRecord) if name != "hits")
 HIT_COLUMNS = field_names(HitRecord)
 FEEDBACK_COLUMNS = field_names(Feedback)
+COMPARISON_COLUMNS = field_names(ComparisonRecord)
 RUN_COLUMNS = field_names(RetentionRun)
+# The tables of what belongs to a retrieval and goes with it.
+CHILDREN = ("retrieved_hits", "feedback", "comparisons")
 # What every child repeats of its retrieval.
 PARENT_COLUMNS = ("retrieval_id", "tenant", "corpus", "retrieved_at")

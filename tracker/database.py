@@ -22,7 +22,7 @@ from tracker.records import Opened
 
 Cursor = duckdb.DuckDBPyConnection
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = Path(__file__).with_name("schema.sql")
 
 # DuckDB tells most failures to open a file apart by their text alone.
@@ -188,12 +188,13 @@ def count(cursor: Cursor, statement: str, parameters: Sequence[object] = ()) -> 
 
 
 def apply_schema(connection: Cursor) -> None:
+    """Make the tables that the file lacks; an older file is of this version from then on."""
     found = schema_version(connection)
     if found is not None and found > SCHEMA_VERSION:
         raise Unavailable("the tracker's file was written by a newer version")
     connection.execute("BEGIN")
     connection.execute(SCHEMA.read_text("utf-8"))
-    if found is None:
+    if found != SCHEMA_VERSION:
         applied_at = datetime.now(timezone.utc)
         connection.execute("INSERT INTO schema_version VALUES (?, ?)", [SCHEMA_VERSION, applied_at])
     connection.execute("COMMIT")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from tracker.columns import CHILDREN
 from tracker.database import Cursor, count
 from tracker.records import PurgeCounts
 
@@ -28,14 +29,14 @@ def purge_chunk(cursor: Cursor, cutoff: datetime, chunk: int) -> PurgeCounts:
             chosen,
         )
 
-    hits, feedback = delete("retrieved_hits"), delete("feedback")
-    return PurgeCounts(delete("retrievals"), hits, feedback)
+    hits, feedback, comparisons = (delete(table) for table in CHILDREN)
+    return PurgeCounts(delete("retrievals"), hits, feedback, comparisons)
 
 
 def count_before(cursor: Cursor, cutoff: datetime) -> PurgeCounts:
     """Count what a purge with the same cutoff would delete."""
-    retrievals, hits, feedback = (
+    retrievals, hits, feedback, comparisons = (
         count(cursor, f"SELECT count(*) FROM {table} WHERE retrieved_at < ?", [cutoff])
-        for table in ("retrievals", "retrieved_hits", "feedback")
+        for table in ("retrievals", *CHILDREN)
     )
-    return PurgeCounts(retrievals, hits, feedback)
+    return PurgeCounts(retrievals, hits, feedback, comparisons)

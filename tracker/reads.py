@@ -7,12 +7,21 @@ from datetime import datetime, timezone
 from typing import Any
 
 from pipeline.errors import NotFound
-from tracker.columns import FEEDBACK_COLUMNS, HIT_COLUMNS, RETRIEVAL_COLUMNS
+from tracker.columns import (
+    CHILDREN,
+    COMPARISON_COLUMNS,
+    FEEDBACK_COLUMNS,
+    HIT_COLUMNS,
+    RETRIEVAL_COLUMNS,
+    field_names,
+)
 from tracker.database import Cursor, count
 from tracker.records import (
+    ComparisonRecord,
     Counts,
     Feedback,
     HitRecord,
+    JudgedScore,
     RetentionStatus,
     RetrievalRecord,
     TrackedRetrieval,
@@ -70,6 +79,43 @@ def select_feedback(cursor: Cursor, window: Window, limit: int, offset: int) -> 
     return [read_feedback(row) for row in rows]
 
 
+def select_comparisons(
+    cursor: Cursor, window: Window, limit: int, offset: int
+) -> list[ComparisonRecord]:
+    """Return the comparisons of the window's retrievals, newest first."""
+    clause, parameters = within(window, "retrieved_at")
+    rows = select(
+        cursor,
+        COMPARISON_COLUMNS,
+        f"FROM comparisons WHERE {clause}"
+        " ORDER BY retrieved_at DESC, retrieval_id DESC, model LIMIT ? OFFSET ?",
+        [*parameters, limit, offset],
+    )
+    return [read_comparison(row) for row in rows]
+
+
+def select_judged_scores(
+    cursor: Cursor, window: Window, limit: int, offset: int
+) -> list[JudgedScore]:
+    """Return the feedback given in the window on documents that were scored, newest first."""
+    clause, parameters = within(window, "given_at")
+    rows = select(
+        cursor,
+        field_names(JudgedScore),
+        f"""
+        FROM (
+            SELECT retrieval_id, document_id, outcome, given_at,
+                   max(relevance) AS relevance, arg_max(model, relevance) AS model
+            FROM (SELECT * EXCLUDE (tenant, corpus) FROM feedback WHERE {clause})
+            JOIN retrieved_hits USING (retrieved_at, retrieval_id, document_id)
+            WHERE relevance IS NOT NULL AND model IS NOT NULL
+            GROUP BY ALL
+        ) ORDER BY given_at DESC, retrieval_id DESC, document_id LIMIT ? OFFSET ?""",
+        [*parameters, limit, offset],
+    )
+    return [JudgedScore(**row) for row in rows]
+
+
 def select_document_ids(cursor: Cursor, window: Window) -> list[str]:
     """Return the documents that were a candidate in the window, each once, sorted."""
     clause, parameters = within(window, "retrieved_at")
@@ -82,21 +128,21 @@ def select_document_ids(cursor: Cursor, window: Window) -> list[str]:
 
 def count_rows(cursor: Cursor) -> Counts:
     """Count the rows of every table that grows with use."""
-    retrievals, hits, feedback, documents = (
+    retrievals, hits, feedback, comparisons, documents = (
         count(cursor, f"SELECT count(*) FROM {table}")
-        for table in ("retrievals", "retrieved_hits", "feedback", "documents")
+        for table in ("retrievals", *CHILDREN, "documents")
     )
-    return Counts(retrievals, hits, feedback, documents)
+    return Counts(retrievals, hits, feedback, documents, comparisons)
 
 
 def count_orphans(cursor: Cursor) -> int:
-    """Count hits and feedback without their retrieval: 0, unless the file was damaged."""
+    """Count children without their retrieval: 0, unless the file was damaged."""
     return sum(
         count(
             cursor,
             f"SELECT count(*) FROM {table} ANTI JOIN retrievals USING (retrieval_id)",
         )
-        for table in ("retrieved_hits", "feedback")
+        for table in CHILDREN
     )
 
 
@@ -165,6 +211,10 @@ def read_record(row: Row, hits: Sequence[HitRecord]) -> RetrievalRecord:
 
 def read_feedback(row: Row) -> Feedback:
     return Feedback(**{**row, "given_at": utc(row["given_at"])})
+
+
+def read_comparison(row: Row) -> ComparisonRecord:
+    return ComparisonRecord(**{**row, "retrieved_at": utc(row["retrieved_at"])})
 
 
 def utc(value: datetime) -> datetime:

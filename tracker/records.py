@@ -76,6 +76,43 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonRecord:
+    """How another model ranked what was served: the scores of the pairs that both scored.
+
+    `kendall` is tau-b, `overlap` the common part of the first `k`; each is None where it is not
+    defined. `latency_ms` is the other model's, None if it gave no answer; `error` then says why.
+    """
+
+    retrieval_id: str
+    tenant: str
+    corpus: str
+    retrieved_at: datetime
+    served_model: str
+    model: str
+    pairs: int
+    kendall: float | None
+    overlap: float | None
+    k: int
+    latency_ms: float | None
+    error: str | None
+
+    def __post_init__(self) -> None:
+        require_aware("retrieved_at", self.retrieved_at)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedScore:
+    """A judgement beside what the model had said: the best relevance of the document's hits in
+    that retrieval, and the model that gave it."""
+
+    retrieval_id: str
+    document_id: str
+    relevance: float
+    model: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
 class TrackedRetrieval:
     """A stored retrieval with the feedback that it was given, oldest first."""
 
@@ -107,12 +144,14 @@ class PurgeCounts:
     retrievals: int = 0
     hits: int = 0
     feedback: int = 0
+    comparisons: int = 0
 
     def __add__(self, other: PurgeCounts) -> PurgeCounts:
         return PurgeCounts(
             self.retrievals + other.retrievals,
             self.hits + other.hits,
             self.feedback + other.feedback,
+            self.comparisons + other.comparisons,
         )
 
 
@@ -156,6 +195,7 @@ class Counts:
     hits: int
     feedback: int
     documents: int
+    comparisons: int = 0
 
 
 @dataclass(frozen=True, slots=True)

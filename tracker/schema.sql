@@ -1,4 +1,5 @@
--- The tracker's tables, version 1. All times are UTC to the microsecond.
+-- The tracker's tables, version 2; a file of version 1 gains comparisons when it is opened.
+-- All times are UTC to the microsecond.
 --
 -- No foreign keys: DuckDB checks them too eagerly to delete children and parent in one
 -- transaction. One primary key, on the parent: an index on every child would make a purge ten
@@ -61,7 +62,23 @@ CREATE TABLE IF NOT EXISTS feedback (
     given_at TIMESTAMPTZ NOT NULL
 );
 
--- At most one row per (tenant, corpus, document_id), likewise.
+-- At most one row per (retrieval_id, model): the writer skips what is stored.
+CREATE TABLE IF NOT EXISTS comparisons (
+    retrieval_id VARCHAR NOT NULL,
+    tenant VARCHAR NOT NULL,
+    corpus VARCHAR NOT NULL,
+    retrieved_at TIMESTAMPTZ NOT NULL,
+    served_model VARCHAR NOT NULL,
+    model VARCHAR NOT NULL,
+    pairs BIGINT NOT NULL,
+    kendall DOUBLE,
+    overlap DOUBLE,
+    k BIGINT NOT NULL,
+    latency_ms DOUBLE,
+    error VARCHAR
+);
+
+-- At most one row per (tenant, corpus, document_id): the writer deletes before it inserts.
 CREATE TABLE IF NOT EXISTS documents (
     tenant VARCHAR NOT NULL,
     corpus VARCHAR NOT NULL,

@@ -10,8 +10,10 @@ from pipeline.errors import InvalidInput
 from tracker import purging, reads, writes
 from tracker.database import Database
 from tracker.records import (
+    ComparisonRecord,
     Counts,
     Feedback,
+    JudgedScore,
     Opened,
     PurgeCounts,
     RetentionRun,
@@ -75,6 +77,17 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             writes.replace_feedback(cursor, tenant, feedback)
 
+    def record_comparisons(self, batch: Sequence[ComparisonRecord]) -> list[str]:
+        """Store comparisons in one transaction; return the ids of retrievals that their tenant
+        does not have: not yet, as a comparison may overtake its retrieval, or not any more.
+
+        Theirs are left out, and the same batch may be sent again: a comparison of a retrieval
+        and a model that is stored, or came earlier in the batch, is skipped. Corpus and time are
+        kept as the retrieval's, so that they go when it is purged.
+        """
+        with self._database.transaction() as cursor:
+            return writes.insert_comparisons(cursor, batch)
+
     def record_documents(
         self,
         tenant: str,
@@ -136,6 +149,21 @@ class TrackerStore:
         """Return the feedback given in the window, newest first."""
         with self._database.transaction() as cursor:
             return reads.select_feedback(cursor, window, limit, offset)
+
+    def find_comparisons(
+        self, window: Window, limit: int = 100, offset: int = 0
+    ) -> list[ComparisonRecord]:
+        """Return the comparisons of retrievals made in the window, newest first."""
+        with self._database.transaction() as cursor:
+            return reads.select_comparisons(cursor, window, limit, offset)
+
+    def find_judged_scores(
+        self, window: Window, limit: int = 100, offset: int = 0
+    ) -> list[JudgedScore]:
+        """Return what a model had said of documents that got feedback in the window, newest
+        first; a document of which no chunk was scored in that retrieval is left out."""
+        with self._database.transaction() as cursor:
+            return reads.select_judged_scores(cursor, window, limit, offset)
 
     def find_retrieved_document_ids(self, window: Window) -> list[str]:
         """Return, sorted, the documents that were a candidate, returned or not, in the window."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.errors import NotFound
 from tracker.columns import (
+    COMPARISON_COLUMNS,
     FEEDBACK_COLUMNS,
     HIT_COLUMNS,
     KINDS,
@@ -16,9 +18,18 @@ from tracker.columns import (
     RUN_COLUMNS,
 )
 from tracker.database import Cursor, count
-from tracker.records import Feedback, RetentionRun, RetrievalRecord
+from tracker.records import ComparisonRecord, Feedback, RetentionRun, RetrievalRecord
 
 Columns = Mapping[str, Sequence[Any]]  # a name and the column's values, one for each row
+
+
+class Parent(NamedTuple):
+    """What every child repeats of its retrieval, in the order of PARENT_COLUMNS."""
+
+    retrieval_id: str
+    tenant: str
+    corpus: str
+    retrieved_at: datetime
 
 
 def insert_records(cursor: Cursor, batch: Sequence[RetrievalRecord]) -> int:
@@ -57,6 +68,48 @@ def replace_feedback(cursor: Cursor, tenant: str, feedback: Feedback) -> None:
     cursor.execute(f"DELETE FROM feedback WHERE {same}", key)
     copied = {"tenant": [tenant], "corpus": [corpus], "retrieved_at": [retrieved_at]}
     insert(cursor, "feedback", {**columns_of([feedback], FEEDBACK_COLUMNS), **copied})
+
+
+def insert_comparisons(cursor: Cursor, batch: Sequence[ComparisonRecord]) -> list[str]:
+    """Store the comparisons that are new, under their retrieval's own corpus and time; return
+    the ids of retrievals that the tenant does not have, whose comparisons are left out."""
+    parents = find_parents(cursor, [one.retrieval_id for one in batch])
+    stored = find_compared(cursor, parents.values())
+    first: dict[tuple[str, str], ComparisonRecord] = {}
+    missing: dict[str, None] = {}
+    for one in batch:
+        parent = parents.get((one.retrieval_id, one.tenant))
+        if parent is None:
+            missing[one.retrieval_id] = None
+        elif (one.retrieval_id, one.model) not in stored:
+            known = replace(one, corpus=parent.corpus, retrieved_at=parent.retrieved_at)
+            first.setdefault((one.retrieval_id, one.model), known)
+    insert(cursor, "comparisons", columns_of(list(first.values()), COMPARISON_COLUMNS))
+    return list(missing)
+
+
+def find_parents(cursor: Cursor, ids: Sequence[str]) -> dict[tuple[str, str], Parent]:
+    """Return what children repeat of the retrievals that are stored, by id and tenant."""
+    rows = cursor.execute(
+        f"SELECT {', '.join(PARENT_COLUMNS)} FROM retrievals"
+        " WHERE retrieval_id IN (SELECT unnest(?::VARCHAR[]))",
+        [ids],
+    ).fetchall()
+    parents = [Parent(*row) for row in rows]
+    return {(parent.retrieval_id, parent.tenant): parent for parent in parents}
+
+
+def find_compared(cursor: Cursor, parents: Collection[Parent]) -> set[tuple[str, str]]:
+    """Return the retrievals' comparisons that are stored, as retrieval and model."""
+    if not parents:
+        return set()
+    times = [parent.retrieved_at for parent in parents]
+    rows = cursor.execute(
+        "SELECT retrieval_id, model FROM comparisons"
+        " WHERE retrieved_at BETWEEN ? AND ? AND retrieval_id IN (SELECT unnest(?::VARCHAR[]))",
+        [min(times), max(times), [parent.retrieval_id for parent in parents]],
+    ).fetchall()
+    return {(retrieval_id, model) for retrieval_id, model in rows}
 
 
 def insert_run(cursor: Cursor, run: RetentionRun) -> None:

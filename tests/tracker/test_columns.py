@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tracker.columns import (
+    COMPARISON_COLUMNS,
     FEEDBACK_COLUMNS,
     HIT_COLUMNS,
     KINDS,
@@ -22,6 +23,7 @@ from tracker.store import TrackerStore
         ("retrievals", {*RETRIEVAL_COLUMNS}),
         ("retrieved_hits", {*PARENT_COLUMNS, *HIT_COLUMNS, "model", "position"}),
         ("feedback", {*PARENT_COLUMNS, *FEEDBACK_COLUMNS}),
+        ("comparisons", {*COMPARISON_COLUMNS}),
         ("retention_runs", {*RUN_COLUMNS}),
     ],
 )

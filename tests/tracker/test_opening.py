@@ -13,7 +13,8 @@ import duckdb
 import pytest
 
 from pipeline.errors import Unavailable
-from tests.tracker.stores import Hold, OpenStore
+from tests.records import comparison_of
+from tests.tracker.stores import ALL, Hold, OpenStore, make_record, retrieval_ids
 from tracker.errors import Locked
 from tracker.store import TrackerStore
 
@@ -47,7 +48,7 @@ def test_the_file_is_free_once_closed(open_store: OpenStore, path: Path) -> None
     store.close()
     store.close()
     with duckdb.connect(str(path)) as connection:
-        assert connection.execute("SELECT version FROM schema_version").fetchall() == [(1,)]
+        assert connection.execute("SELECT version FROM schema_version").fetchall() == [(2,)]
     with pytest.raises(Unavailable, match="closed"):
         store.counts()
 
@@ -78,6 +79,28 @@ def test_a_newer_schema_is_left_alone(open_store: OpenStore, path: Path) -> None
     with duckdb.connect(str(path)) as connection:
         connection.execute("UPDATE schema_version SET version = 99")
     refuse_without_touching(path, "newer version")
+
+
+def test_a_file_of_the_version_before_gains_what_it_lacks(
+    open_store: OpenStore, path: Path
+) -> None:
+    record = make_record("r1")
+    store = open_store()
+    store.record([record])
+    store.close()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("DROP TABLE comparisons")
+        connection.execute("UPDATE schema_version SET version = 1")
+    for _ in range(2):  # to bring it up to date, and to find it so
+        store = open_store()
+        assert retrieval_ids(store) == ["r1"]
+        assert store.record_comparisons([comparison_of(record)]) == []
+        assert store.find_comparisons(ALL) == [comparison_of(record)]
+        assert store.orphans() == 0
+        store.close()
+    with duckdb.connect(str(path)) as connection:
+        rows = connection.execute("SELECT version FROM schema_version ORDER BY version").fetchall()
+    assert rows == [(1,), (2,)]
 
 
 @contextmanager

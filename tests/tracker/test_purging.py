@@ -5,14 +5,18 @@ from datetime import datetime
 import pytest
 
 from pipeline.errors import InvalidInput
-from tests.tracker.stores import LATER, OpenStore, make_record, minute, retrieval_ids
+from tests.records import comparison_of
+from tests.tracker.stores import ALL, LATER, OpenStore, make_record, minute, retrieval_ids
 from tracker.records import Counts, Feedback, PurgeCounts, Window
 from tracker.store import PURGE_CHUNK, TrackerStore
 
 
 def fill(store: TrackerStore) -> None:
-    """Six retrievals at minutes 0 to 5, three hits each, feedback on r0 and r5."""
-    store.record([make_record(f"r{at}", at, ("a", "b", "dropped")) for at in range(6)])
+    """Six retrievals at minutes 0 to 5, three hits each, feedback on r0 and r5, and a comparison
+    of r1 and r5."""
+    records = [make_record(f"r{at}", at, ("a", "b", "dropped")) for at in range(6)]
+    store.record(records)
+    store.record_comparisons([comparison_of(records[1]), comparison_of(records[5])])
     for retrieval_id in ("r0", "r5"):
         store.feedback("acme", Feedback(retrieval_id, "a", "relevant", LATER))
 
@@ -27,10 +31,12 @@ def purge(store: TrackerStore, cutoff: datetime, chunk: int = PURGE_CHUNK) -> Pu
 
 def test_a_purge_deletes_what_is_older_with_its_children(store: TrackerStore) -> None:
     fill(store)
-    assert store.count_older(minute(4)) == PurgeCounts(retrievals=4, hits=12, feedback=1)
-    assert purge(store, minute(4)) == PurgeCounts(retrievals=4, hits=12, feedback=1)
+    older = PurgeCounts(retrievals=4, hits=12, feedback=1, comparisons=1)
+    assert store.count_older(minute(4)) == older
+    assert purge(store, minute(4)) == older
     assert retrieval_ids(store) == ["r5", "r4"]
-    assert store.counts() == Counts(retrievals=2, hits=6, feedback=1, documents=0)
+    assert [one.retrieval_id for one in store.find_comparisons(ALL)] == ["r5"]
+    assert store.counts() == Counts(retrievals=2, hits=6, feedback=1, documents=0, comparisons=1)
     assert store.orphans() == 0
     assert purge(store, minute(4)) == PurgeCounts(0, 0, 0)
 
@@ -44,17 +50,17 @@ def test_a_purge_goes_by_the_retrieval_not_by_the_feedback(store: TrackerStore) 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 4, 100])
 def test_the_chunk_does_not_change_what_is_deleted(store: TrackerStore, chunk: int) -> None:
     fill(store)
-    assert purge(store, minute(4), chunk=chunk) == PurgeCounts(4, 12, 1)
+    assert purge(store, minute(4), chunk=chunk) == PurgeCounts(4, 12, 1, 1)
     assert retrieval_ids(store) == ["r5", "r4"]
     assert store.orphans() == 0
 
 
 def test_a_purge_in_steps_lets_writes_go_between(store: TrackerStore) -> None:
     fill(store)
-    assert store.purge_step(minute(4), 3) == PurgeCounts(retrievals=3, hits=9, feedback=1)
+    assert store.purge_step(minute(4), 3) == PurgeCounts(3, 9, feedback=1, comparisons=1)
     store.record([make_record("r6", 6)])
     store.feedback("acme", Feedback("r3", "b", "relevant", LATER))
-    assert store.purge_step(minute(4), 3) == PurgeCounts(retrievals=1, hits=3, feedback=1)
+    assert store.purge_step(minute(4), 3) == PurgeCounts(1, 3, feedback=1)
     assert store.purge_step(minute(4), 3) == PurgeCounts(0, 0, 0)
     store.checkpoint()
     assert retrieval_ids(store) == ["r6", "r5", "r4"]
@@ -96,5 +102,5 @@ def test_a_purged_id_may_be_recorded_again(store: TrackerStore) -> None:
     fill(store)
     purge(store, LATER)
     fill(store)
-    assert store.counts() == Counts(retrievals=6, hits=18, feedback=2, documents=0)
+    assert store.counts() == Counts(retrievals=6, hits=18, feedback=2, documents=0, comparisons=2)
     assert store.orphans() == 0

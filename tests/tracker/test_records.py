@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import cast
 
 import pytest
 
 from pipeline.errors import InvalidInput
-from tests.records import record
+from tests.records import comparison_of, record
 from tracker.records import (
+    ComparisonRecord,
     Feedback,
     Outcome,
     PurgeCounts,
@@ -20,10 +22,15 @@ NAIVE = datetime(2026, 3, 1, 12)
 AWARE = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 
 
+def compared_at(at: datetime) -> ComparisonRecord:
+    return replace(comparison_of(record("guide", at=AWARE)), retrieved_at=at)
+
+
 @pytest.mark.parametrize(
     ("build", "field"),
     [
         (lambda: Feedback("r1", "guide", "relevant", NAIVE), "given_at"),
+        (lambda: compared_at(NAIVE), "retrieved_at"),
         (lambda: Window("acme", since=NAIVE), "since"),
         (lambda: Window("acme", until=NAIVE), "until"),
         (lambda: RetentionRun(NAIVE, AWARE, AWARE, 0, None, "schedule"), "started_at"),
@@ -56,4 +63,4 @@ def test_an_unknown_outcome_is_refused() -> None:
 
 
 def test_purge_counts_add_up() -> None:
-    assert PurgeCounts(1, 2, 3) + PurgeCounts(10, 20, 30) == PurgeCounts(11, 22, 33)
+    assert PurgeCounts(1, 2, 3, 4) + PurgeCounts(10, 20, 30, 40) == PurgeCounts(11, 22, 33, 44)
