@@ -16,7 +16,7 @@ from deployments.ranking import RerankAnswer
 from pipeline.documents import CorpusKey, Document, PutResult
 from pipeline.errors import OnepassError
 from tracker.ids import new_retrieval_id
-from tracker.records import Outcome, PurgeCounts
+from tracker.records import Outcome, PurgeCounts, Window
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,10 @@ class Gateway(Protocol):
     ) -> None: ...
 
     async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]: ...
+
+    async def report(
+        self, name: str, window: Window, limit: int, offset: int
+    ) -> list[dict[str, Any]]: ...
 
     async def status(self) -> dict[str, Any]: ...
 
@@ -140,6 +144,21 @@ class ServeGateway:
             self.parts["Recorder"], "purge", before, dry_run, timeout_s=WRITE_TIMEOUT_S
         )
         return dataclasses.asdict(counts)
+
+    async def report(
+        self, name: str, window: Window, limit: int, offset: int
+    ) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = await call(
+            self.parts["Recorder"],
+            "report",
+            name,
+            window,
+            limit,
+            offset,
+            timeout_s=TRACKER_TIMEOUT_S,
+            retry=True,
+        )
+        return rows
 
     async def readiness(self) -> tuple[bool, list[str]]:
         """Return whether searches have been answerable since the start, and which parts are

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Path, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 from ray import serve
 
 from deployments import errors
 from deployments.api import jina, native
-from deployments.api.limits import check_documents, check_query, check_rerank
+from deployments.api.limits import check_documents, check_query, check_rerank, check_search
 from deployments.config import AuthArgs, LimitsArgs
 from deployments.gateway import Gateway, ServeGateway
 from deployments.handles import Handle
@@ -23,9 +23,11 @@ from deployments.middleware import RequestFrame
 from deployments.options import CORPUS
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound
+from tracker.records import Window
 
 # Without API keys there is one tenant.
 TENANT = "default"
+MAX_OFFSET = 10_000_000
 
 router = APIRouter()
 
@@ -63,7 +65,7 @@ async def search(
     body: native.SearchRequest, request: Request, gate: Gate, limits: Limits, time_left: Remaining
 ) -> JSONResponse:
     """Retrieve, correct and rerank; the answer is recorded under its `retrieval_id`."""
-    check_query(body.query, limits)
+    check_search(body, limits)
     answer = await gate.search(TENANT, body.given(), time_left)
     request.state.timings_ms = {k: v for k, v in answer["timings_ms"].items() if k != "total"}
     return JSONResponse(answer)
@@ -111,6 +113,21 @@ async def feedback(body: native.FeedbackRequest, gate: Gate) -> JSONResponse:
             "outcome": body.outcome,
         }
     )
+
+
+@router.get("/v1/reports/{name}")
+async def report(
+    name: str,
+    gate: Gate,
+    corpus: Annotated[str | None, Query(pattern=CORPUS, description="null: all")] = None,
+    since: Annotated[native.Time | None, Query(description="RFC 3339")] = None,
+    until: Annotated[native.Time | None, Query(description="RFC 3339; not included")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
+) -> JSONResponse:
+    """Rows of a report over a window of time, newest first."""
+    rows = await gate.report(name, Window(TENANT, corpus, since, until), limit, offset)
+    return JSONResponse(jsonable_encoder({"report": name, "rows": rows}))
 
 
 @router.post("/v1/admin/purge")

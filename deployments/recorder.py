@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -22,12 +22,26 @@ from pipeline.documents import CorpusKey
 from pipeline.errors import InvalidInput, NotFound, Unavailable
 from tracker.errors import Locked
 from tracker.ids import created_at
-from tracker.records import Feedback, Outcome, PurgeCounts, RetentionRun, RetrievalRecord
+from tracker.records import (
+    ComparisonRecord,
+    Feedback,
+    Outcome,
+    PurgeCounts,
+    RetentionRun,
+    RetrievalRecord,
+    Window,
+)
 from tracker.store import TrackerStore
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# By the name in the path; rows are records, newest first.
+REPORTS: Mapping[str, Callable[[TrackerStore, Window, int, int], Sequence[Any]]] = {
+    "comparisons": TrackerStore.find_comparisons,
+    "judged-scores": TrackerStore.find_judged_scores,
+}
 
 GROUP_RECORDS = 1000
 GROUP_WAIT_S = 0.1
@@ -209,6 +223,20 @@ class Recorder:
             total = total + step
         await self._write(TrackerStore.checkpoint)
         return total
+
+    async def record_comparisons(self, comparisons: Sequence[ComparisonRecord]) -> list[str]:
+        """Store comparisons; return the ids of retrievals that are not known, or not yet."""
+        return await self._write(lambda store: store.record_comparisons(comparisons))
+
+    async def report(
+        self, name: str, window: Window, limit: int, offset: int
+    ) -> list[dict[str, Any]]:
+        """Return a report's rows. Raises NotFound for a name that is none."""
+        find = REPORTS.get(name)
+        if find is None:
+            raise NotFound(f"no such report; there are {', '.join(REPORTS)}", "name")
+        rows = await self._read(lambda store: find(store, window, limit, offset))
+        return [dataclasses.asdict(row) for row in rows]
 
     async def record_run(self, run: RetentionRun) -> None:
         await self._write(lambda store: store.record_run(run))

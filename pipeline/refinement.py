@@ -32,10 +32,12 @@ MAX_SCORED_STRIPS = 200
 
 CJK_STOPS = "。！？｡"  # noqa: RUF001
 CLOSING = "\"'”’»」』）)\\]"  # noqa: RUF001
-# A line's end; a CJK full stop; a Latin one before a space. Closing quotes and brackets belong
-# to the sentence. The lookbehind takes a run of stops once, so that time stays linear.
+# A blank line; a line's end before a list's item or a heading, for prose may be wrapped anywhere;
+# a CJK full stop; a Latin one before a space. Closing quotes and brackets belong to the sentence.
+# The lookbehind takes a run of stops once, so that time stays linear.
+NEXT_ITEM = r"[ \t]*(?:[-*•#>|]|\d{1,3}[.)])[ \t]"
 SENTENCE_END = re.compile(
-    rf"\n+|[{CJK_STOPS}]+[{CLOSING}]*|(?<![.!?…])[.!?…]+[{CLOSING}]*(?=\s)",
+    rf"\n\s*\n|\n(?={NEXT_ITEM})|[{CJK_STOPS}]+[{CLOSING}]*|(?<![.!?…])[.!?…]+[{CLOSING}]*(?=\s)",
 )
 ABBREVIATION = re.compile(
     r"""(?:^|[\s("'“\[])

@@ -6,14 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deployments.api.native import DocumentIn
+from deployments.api.native import DocumentIn, SearchRequest
 from deployments.config import LimitsArgs
 from pipeline.errors import InvalidInput, PayloadTooLarge
 
 
-def check_query(query: str, limits: LimitsArgs) -> None:
+def check_search(request: SearchRequest, limits: LimitsArgs) -> None:
+    check_query(request.query, limits)
+    for index, turn in enumerate(request.history or ()):
+        check_query(turn.content, limits, f"history[{index}].content")
+
+
+def check_query(query: str, limits: LimitsArgs, param: str = "query") -> None:
     if len(query) > limits.query_chars:
-        raise InvalidInput(f"must have at most {limits.query_chars} characters", "query")
+        raise InvalidInput(f"must have at most {limits.query_chars} characters", param)
 
 
 def check_rerank(documents: Sequence[str], limits: LimitsArgs) -> None:

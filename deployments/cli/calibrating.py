@@ -51,18 +51,21 @@ class Report:
 
 
 def searched_scores(client: Client, corpus: str, query: JudgedQuery) -> Iterator[JudgedScore]:
-    """Score a query's candidates and yield what is judged of them.
+    """Score a query's candidates and yield what is judged of them."""
+    answer = client.search({**SCORE_ALL, "corpus": corpus, "query": query.text})
+    scored = [(hit["document_id"], hit["scores"]["cross_encoder"]) for hit in answer["hits"]]
+    chunks = [(document, score["relevance"]) for document, score in scored if score is not None]
+    return judged_scores(query, chunks)
+
+
+def judged_scores(query: JudgedQuery, chunks: Iterable[tuple[str, float]]) -> Iterator[JudgedScore]:
+    """Yield what is judged of a query's chunks, each given by its document and its relevance.
 
     A relevant document counts at its best chunk: its others need not answer. Every chunk of any
     other document counts as irrelevant, also where nobody has judged it.
     """
-    answer = client.search({**SCORE_ALL, "corpus": corpus, "query": query.text})
     best: dict[str, float] = {}
-    for hit in answer["hits"]:
-        score = hit["scores"]["cross_encoder"]
-        if score is None:
-            continue
-        document, relevance = hit["document_id"], score["relevance"]
+    for document, relevance in chunks:
         if query.gains.get(document, 0) > 0:
             best[document] = max(relevance, best.get(document, 0.0))
         else:

@@ -14,7 +14,7 @@ from deployments.ingress import create_api
 from deployments.ranking import RankedText, RerankAnswer
 from pipeline.documents import CorpusKey, Document, PutResult
 from pipeline.scoring import Tally
-from tracker.records import Outcome
+from tracker.records import Outcome, Window
 
 LIMITS = LimitsArgs(body_bytes=20_000, query_chars=100, documents=5, text_bytes=1000)
 
@@ -67,6 +67,12 @@ class RecordingGateway:
     async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]:
         self.note("purge", before, dry_run)
         return {"retrievals": 1, "hits": 2, "feedback": 0}
+
+    async def report(
+        self, name: str, window: Window, limit: int, offset: int
+    ) -> list[dict[str, Any]]:
+        self.note("report", name, window, limit, offset)
+        return [{"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}]
 
     async def status(self) -> dict[str, Any]:
         return {"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}

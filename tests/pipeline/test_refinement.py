@@ -213,12 +213,16 @@ def test_sentences_end_at_stops_and_not_at_abbreviations(parts: list[str]) -> No
     assert cut(sentences, " ".join(parts)) == parts
 
 
-def test_sentences_end_at_lines_too() -> None:
-    assert cut(sentences, "Title\n\n- first item\n- second\r\nlast. one.") == [
+def test_sentences_end_at_blank_lines_and_items_and_not_where_prose_is_wrapped() -> None:
+    assert cut(
+        sentences, "Title\n\n- first item\n- second,\r\nlonger\n2. last\n# Head\n \nEnd"
+    ) == [
         "Title",
         "- first item",
-        "- second",
-        "last. one.",
+        "- second,\r\nlonger",
+        "2. last",
+        "# Head",
+        "End",
     ]
 
 
