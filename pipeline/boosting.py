@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from pipeline.filters import Filter, Path, look_up, as_float64, matches
+from pipeline.filters import Filter, Path, as_float64, look_up, matches
 from pipeline.hits import Boost, Hit, strength_order
 from pipeline.stamps import strip_reserved
 
