@@ -84,14 +84,16 @@ class Stamped:
 async def stamp_hits(query: str, hits: Sequence[Hit], model: str | None, score: Score) -> Stamped:
     """Score each distinct unstamped pair once and stamp every hit that holds it.
 
-    `model` is the fingerprint that earlier stamps of this request carry, or None. If the scorer
-    answers with another, the hits of the earlier one are scored again, once: one ranking has
-    one model. A pair without a score leaves its hits unstamped and is named in `failure`; a
-    stamp of another query, text or model does not survive, so every stamp that comes out counts.
+    A pair that any hit has a stamp for is not scored again. `model` is the fingerprint that
+    earlier stamps of this request carry, or None. If the scorer answers with another, the hits of
+    the earlier one are scored again, once: one ranking has one model. A pair without a score
+    leaves its hits unstamped and is named in `failure`; a stamp of another query, text or model
+    does not survive, so every stamp that comes out counts.
     """
-    stamped = tuple(hits)
-    tally = Tally(reused=sum(hit.stamp_for(query, model) is not None for hit in stamped))
-    wanted = unstamped_pairs(query, stamped, model)
+    stamped = share_stamps(query, [proven(query, hit, model) for hit in hits])
+    earlier, reused = model, sum(hit.stamp is not None for hit in stamped)
+    tally = Tally()
+    wanted = unstamped_pairs(query, stamped)
     failure: OnepassError | None = None
     for _ in range(2):
         if not wanted:
@@ -105,14 +107,27 @@ async def stamp_hits(query: str, hits: Sequence[Hit], model: str | None, score: 
         stamped = apply_answer(query, stamped, list(wanted), answer)
         failure = failure or first_failure(answer)
         wanted = outdated_pairs(query, stamped, model)
+    if wanted and failure is None:
+        failure = Unavailable("the scorer's model changed twice during the request")
+    if model == earlier:
+        tally += Tally(reused=reused)
     return Stamped(tuple(proven(query, hit, model) for hit in stamped), model, tally, failure)
 
 
-def unstamped_pairs(query: str, hits: Sequence[Hit], model: str | None) -> dict[str, Pair]:
-    return {
-        pair.digest: pair
-        for pair in (pair_of(query, hit) for hit in hits if hit.stamp_for(query, model) is None)
-    }
+def share_stamps(query: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Give the stamp of a pair to every hit that holds the pair."""
+    stamps = {hit.stamp.pair: hit.stamp for hit in hits if hit.stamp is not None}
+    if not stamps:
+        return tuple(hits)
+    found = ((hit, stamps.get(pair_digest(query, hit.body))) for hit in hits)
+    return tuple(
+        hit if stamp is None else hit.marked(CROSS_ENCODER_SCORE, stamp) for hit, stamp in found
+    )
+
+
+def unstamped_pairs(query: str, hits: Sequence[Hit]) -> dict[str, Pair]:
+    pairs = (pair_of(query, hit) for hit in hits if hit.stamp is None)
+    return {pair.digest: pair for pair in pairs}
 
 
 def outdated_pairs(query: str, hits: Sequence[Hit], model: str) -> dict[str, Pair]:

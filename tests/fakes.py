@@ -4,33 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from pipeline.documents import Chunk
-from pipeline.errors import Unavailable
-from pipeline.hits import Hit
+from pipeline.errors import OnepassError, Unavailable
+from pipeline.hits import Hit, LegEntry
 from pipeline.legs import LegHit, LegResult, Variant
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 
 
 class CountingScorer:
-    """Scores texts from a table of logits and counts every pair that it is asked for."""
+    """Scores texts from a table of logits and counts every pair that it is asked for.
 
-    def __init__(self, logits: Mapping[str, float], model: str = "fake@1") -> None:
+    With `calls_left` it is down after so many calls; `models` answer in turn, the last for ever.
+    """
+
+    def __init__(self, logits: Mapping[str, float], model: str = "fake@1", *later: str) -> None:
         self.logits = logits
-        self.model = model
+        self.models = [model, *later]
         self.asked: list[str] = []
         self.down = False
+        self.calls_left: int | None = None
+
+    @property
+    def model(self) -> str:
+        return self.models[0]
+
+    @model.setter
+    def model(self, name: str) -> None:
+        self.models = [name]
 
     @property
     def passes(self) -> int:
         return len(self.asked)
 
     async def __call__(self, query: str, pairs: Sequence[Pair]) -> ScoreAnswer:
-        if self.down:
+        if self.down or self.calls_left == 0:
             raise Unavailable("the scorer is down")
+        if self.calls_left is not None:
+            self.calls_left -= 1
         self.asked += [pair.text for pair in pairs]
         scores = tuple(self.score(pair.text) for pair in pairs)
-        return ScoreAnswer(self.model, scores, Tally(passes=len(pairs)))
+        model = self.models.pop(0) if len(self.models) > 1 else self.model
+        return ScoreAnswer(model, scores, Tally(passes=len(pairs)))
 
     def score(self, text: str) -> PairScore:
         logit = self.logits.get(text)
@@ -40,15 +58,19 @@ class CountingScorer:
 
 
 class FakeLegs:
-    """Legs over fixed rankings of ids; a text is its id. Counts retrievals and their depths.
+    """Legs over fixed rankings of ids; a text is its id, or what `texts` has for it. Counts
+    retrievals and their depths.
 
-    Every variant finds the same, but those for which `by_variant` has rankings of its own.
+    Every variant finds the same, but those for which `by_variant` has rankings of its own. A leg
+    fails if it is in `failing`, or asked for more than its depth in `failing_beyond`.
     """
 
     def __init__(self, **rankings: Sequence[str]) -> None:
         self.rankings = rankings
+        self.texts: Mapping[str, str] = {}
         self.depths: list[int] = []
         self.failing: set[str] = set()
+        self.failing_beyond: dict[str, int] = {}
         self.by_variant: dict[str, Mapping[str, Sequence[str]]] = {}
         self.asked: list[str] = []
 
@@ -63,12 +85,54 @@ class FakeLegs:
         ]
 
     def answer(self, leg: str, variant: Variant, ids: Sequence[str], depth: int) -> LegResult:
-        if leg in self.failing:
+        if leg in self.failing or depth > self.failing_beyond.get(leg, depth):
             return LegResult(leg, variant.number, depth, error="boom")
         hits = tuple(
-            LegHit(chunk(identity), 1.0 - rank / 1000) for rank, identity in enumerate(ids[:depth])
+            LegHit(self.chunk(identity), 1.0 - rank / 1000)
+            for rank, identity in enumerate(ids[:depth])
         )
         return LegResult(leg, variant.number, depth, hits)
+
+    def chunk(self, identity: str) -> Chunk:
+        return replace(chunk(identity), text=self.texts.get(identity, identity))
+
+
+class FakeEmbedder:
+    """Embeds texts from a table of vectors, others as (1, 0); notes the texts of each call."""
+
+    def __init__(self, vectors: Mapping[str, Sequence[float]] | None = None) -> None:
+        self.vectors = vectors or {}
+        self.calls: list[list[str]] = []
+        self.down = False
+
+    async def __call__(self, variants: Sequence[Variant]) -> tuple[Variant, ...]:
+        self.calls.append([variant.text for variant in variants])
+        if self.down:
+            return tuple(replace(variant, error="no embedder") for variant in variants)
+        return tuple(
+            replace(
+                variant, vector=np.array(self.vectors.get(variant.text, (1.0, 0.0)), np.float32)
+            )
+            for variant in variants
+        )
+
+
+class FakeSource:
+    """Another source of hits, a text being its id; notes the depths asked for, or raises."""
+
+    def __init__(self, *ids: str, error: OnepassError | None = None) -> None:
+        self.ids = ids
+        self.error = error
+        self.depths: list[int] = []
+
+    async def __call__(self, query: str, variants: Sequence[Variant], depth: int) -> list[Hit]:
+        self.depths.append(depth)
+        if self.error is not None:
+            raise self.error
+        return [
+            replace(hit(identity, 1 / (60 + rank)), legs=(LegEntry("other", 0, rank, None, 0.0),))
+            for rank, identity in enumerate(self.ids[:depth], start=1)
+        ]
 
 
 def chunk(identity: str) -> Chunk:
