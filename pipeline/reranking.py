@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.errors import OnepassError
 from pipeline.hits import Hit, fusion_order, stable_key, strength_order
-from pipeline.scoring import Score, Tally, stamp_hits
+from pipeline.scoring import Score, Tally, proven, stamp_hits
 from pipeline.stamps import RERANKED, rerank_guard
 
 
@@ -26,13 +26,15 @@ class RerankPlan:
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """The ranking. `applied` is true when it ran without error, also with no forward pass."""
+    """The ranking. `applied` is true when it ran without error, also with no forward pass; `seen`
+    holds every hit that it had, the dropped too."""
 
     hits: tuple[Hit, ...]
     applied: bool
     tally: Tally
     model: str | None
     failure: OnepassError | None = None
+    seen: tuple[Hit, ...] = ()
 
 
 async def rerank(
@@ -47,14 +49,12 @@ async def rerank(
     if is_reranked(query, hits, model):
         return Reranking(tuple(hits), True, Tally(), model)
     window = {stable_key(hit) for hit in sorted(hits, key=fusion_order)[: plan.top_n]}
-    stamped = await stamp_hits(
-        query, [hit for hit in hits if stable_key(hit) in window], model, score
-    )
+    judged = [hit for hit in hits if stable_key(hit) in window or hit.stamp_for(query, model)]
+    stamped = await stamp_hits(query, judged, model, score)
     current = {stable_key(hit): hit for hit in stamped.hits}
-    merged = [current.get(stable_key(hit), hit) for hit in hits]
-    scored = [hit for hit in merged if hit.stamp_for(query, stamped.model) is not None]
-    rest = [hit for hit in merged if hit.stamp_for(query, stamped.model) is None]
-    outside = sum(stable_key(hit) not in window for hit in scored)
+    seen = tuple(current.get(stable_key(hit)) or proven(query, hit, stamped.model) for hit in hits)
+    scored = [hit for hit in seen if hit.stamp is not None]
+    rest = [hit for hit in seen if hit.stamp is None]
     ranked = sorted((hit for hit in scored if reaches(hit, plan.min_score)), key=strength_order)
     if plan.append_remaining or stamped.failure is not None:
         ranked += rest
@@ -64,9 +64,10 @@ async def rerank(
     return Reranking(
         tuple(ranked),
         stamped.failure is None,
-        stamped.tally + Tally(reused=outside),
+        stamped.tally,
         stamped.model,
         stamped.failure,
+        seen,
     )
 
 

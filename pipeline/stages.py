@@ -49,5 +49,6 @@ def degraded_parts(stages: Stages) -> tuple[str, ...]:
 
 def latest(stages: Stages) -> tuple[Hit, ...]:
     """Every candidate once, as the last stage that had it left it."""
-    groups = (stages.corrected.graded, stages.reranked.hits, stages.boosted, stages.hits)
+    reranked = stages.reranked
+    groups = (stages.corrected.graded, reranked.seen, reranked.hits, stages.boosted, stages.hits)
     return tuple({stable_key(hit): hit for group in groups for hit in group}.values())

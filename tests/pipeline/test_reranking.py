@@ -3,6 +3,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import pytest
+
 from pipeline.hits import LegEntry
 from pipeline.reranking import RerankPlan, rerank
 from pipeline.scoring import Tally, stamp_hits
@@ -99,3 +101,89 @@ async def test_strong_scores_do_not_collapse_at_one() -> None:
     scorer = CountingScorer({"a": 40.0, "b": 41.0})
     ranking = await rerank("q", [hit("a", 0.2), hit("b", 0.1)], RerankPlan(), scorer)
     assert [h.id for h in ranking.hits] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("min_score", "kept"), [(0.5, ["a", "b"]), (0.95, ["a"]), (0.0, ["a", "b", "c"]), (None, "abc")]
+)
+async def test_a_min_score_is_compared_with_relevance_and_never_with_a_logit(
+    min_score: float | None, kept: list[str]
+) -> None:
+    scorer = CountingScorer({"a": 7.4, "b": 0.6, "c": -3.0})
+    hits = [hit("c", 0.3), hit("b", 0.2), hit("a", 0.1)]
+    ranking = await rerank("q", hits, RerankPlan(min_score=min_score), scorer)
+    assert [h.id for h in ranking.hits] == list(kept)
+
+
+async def test_a_hit_whose_relevance_is_the_min_score_is_kept() -> None:
+    scorer = CountingScorer({"a": 1.0})
+    (shown,) = (await rerank("q", [hit("a")], RerankPlan(), scorer)).hits
+    assert shown.stamp is not None
+    exactly, above = shown.stamp.relevance, shown.stamp.relevance + 1e-16
+    assert above > exactly
+    for threshold, kept in ((exactly, 1), (above, 0)):
+        ranking = await rerank("q", [hit("a")], RerankPlan(min_score=threshold), scorer)
+        assert len(ranking.hits) == kept
+
+
+async def test_the_retrieval_score_decides_nothing_where_there_is_a_min_score() -> None:
+    weak = replace(hit("a", 0.01), retrieval_score=0.4)
+    ranking = await rerank("q", [weak], RerankPlan(min_score=0.6), CountingScorer({"a": 2.2}))
+    assert [(h.id, h.retrieval_score) for h in ranking.hits] == [("a", 0.4)]
+
+
+async def test_a_min_score_drops_no_hit_without_a_score() -> None:
+    scorer = CountingScorer({"a": -5.0})
+    hits = [hit("a", 0.3), hit("b", 0.2), hit("c", 0.1)]
+    ranking = await rerank("q", hits, RerankPlan(top_n=1, min_score=0.2), scorer)
+    assert [h.id for h in ranking.hits] == ["b", "c"]
+    scorer.down = True
+    ranking = await rerank("q", hits, RerankPlan(min_score=0.2), scorer)
+    assert [h.id for h in ranking.hits] == ["a", "b", "c"]
+
+
+async def test_what_was_dropped_is_still_seen_with_its_score() -> None:
+    scorer = CountingScorer({"a": -5.0, "b": 5.0})
+    ranking = await rerank("q", [hit("a"), hit("b")], RerankPlan(min_score=0.2), scorer)
+    assert [h.id for h in ranking.hits] == ["b"]
+    assert [(h.id, h.stamp.logit if h.stamp else None) for h in ranking.seen] == [
+        ("a", -5.0),
+        ("b", 5.0),
+    ]
+
+
+async def test_a_model_that_changes_has_the_older_scores_made_again_outside_the_window_too() -> (
+    None
+):
+    scorer = CountingScorer({"a": 1.0, "b": 2.0})
+    old = await stamp_hits("q", [hit("b", 0.1)], None, scorer)
+    scorer.model = "fake@2"
+    ranking = await rerank(
+        "q", [hit("a", 0.4), *old.hits], RerankPlan(top_n=1), scorer, model=old.model
+    )
+    assert scorer.asked == ["b", "a", "b"]
+    assert [(h.id, h.stamp.model if h.stamp else None) for h in ranking.hits] == [
+        ("b", "fake@2"),
+        ("a", "fake@2"),
+    ]
+    assert ranking.tally == Tally(passes=2)
+
+
+async def test_a_stamp_that_does_not_count_leaves_its_hit_unscored_among_the_rest() -> None:
+    scorer = CountingScorer({"a": 1.0, "b": 9.0})
+    (other,) = (await stamp_hits("another query", [hit("b", 0.1)], None, scorer)).hits
+    ranking = await rerank("q", [hit("a", 0.4), other], RerankPlan(top_n=1), scorer)
+    assert [(h.id, h.stamp is not None) for h in ranking.hits] == [("a", True), ("b", False)]
+
+
+async def test_reranking_stops_at_nothing_if_only_some_hits_carry_the_guard() -> None:
+    scorer = CountingScorer({"a": 1.0, "b": 2.0})
+    once = await rerank("q", [hit("a")], RerankPlan(), scorer)
+    ranking = await rerank("q", [*once.hits, hit("b")], RerankPlan(), scorer, model=once.model)
+    assert ([h.id for h in ranking.hits], scorer.passes) == (["b", "a"], 2)
+
+
+async def test_no_hits_are_reranked_without_a_pass() -> None:
+    scorer = CountingScorer({})
+    ranking = await rerank("q", [], RerankPlan(), scorer)
+    assert (ranking.hits, ranking.applied, scorer.passes) == ((), True, 0)
