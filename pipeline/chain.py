@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pipeline.boosting import BoostRule, boost
 from pipeline.context import Context, ContextPlan, CountTokens, assemble
 from pipeline.corrective import Correction, CorrectionPlan, Deeper, Elsewhere, correct
-from pipeline.errors import OnepassError, Unavailable
+from pipeline.errors import Unavailable
 from pipeline.expansion import ExpansionPlan, Generate, Turn
 from pipeline.fusion import FusionPlan
 from pipeline.hits import Hit
@@ -143,8 +143,7 @@ async def run_stages(plan: SearchPlan, ports: Ports, watch: Stopwatch) -> Stages
         boosted = boost(reranked.hits, plan.boosts, plan.now)
     returned = numbered(boosted[: plan.final_top_k])
     with watch.stage("refine"):
-        failure = corrected.failure or reranked.failure
-        refined = await run_refinement(plan, query, returned, reranked.model, failure, ports.score)
+        refined = await run_refinement(plan, query, returned, corrected, reranked, ports.score)
     with watch.stage("assemble"):
         context = await assemble(refined.hits, plan.context, ports.count) if plan.context else None
     return Stages(recalled, corrected, reranked, boosted, refined, context)
@@ -177,8 +176,12 @@ def deepen_of(
 ) -> Callable[[int], Awaitable[Deeper]]:
     async def deepen(depth: int) -> Deeper:
         results = await ports.retrieve(recalled.variants, max(depth, plan.leg_k or 0))
-        hits = fused(plan.recalling, recalled.variants, results)[:depth]
-        return Deeper(hits, is_exhausted(results), failed_legs(results))
+        try:
+            hits = fused(plan.recalling, recalled.variants, results)
+        except Unavailable:
+            hits = ()  # every leg failed: what was found before is an answer still
+        exhausted = is_exhausted(results) and len(hits) <= depth
+        return Deeper(hits[:depth], exhausted, failed_legs(results))
 
     return deepen
 
@@ -209,11 +212,13 @@ async def run_refinement(
     plan: SearchPlan,
     query: str,
     hits: tuple[Hit, ...],
-    model: str | None,
-    failure: OnepassError | None,
+    corrected: Correction,
+    reranked: Reranking,
     score: Score | None,
 ) -> Refinement:
     """Refine if the plan says so; after a failure of the scorer it is not asked again."""
+    failure = corrected.failure or reranked.failure
     if plan.refine is None or score is None or not hits or failure is not None:
         return Refinement(hits, Tally(), failure if plan.refine else None, ())
-    return await refine(query, hits, plan.refine, score, model=model)
+    judged = (*corrected.graded, *reranked.seen)
+    return await refine(query, hits, plan.refine, score, model=reranked.model, judged=judged)

@@ -21,7 +21,7 @@ from pipeline.grading import (
     grade_hits,
     is_incorrect,
 )
-from pipeline.hits import Hit, stable_key, strength_order
+from pipeline.hits import Hit, fusion_order, stable_key, strength_order
 from pipeline.scoring import Score, Stamped, Tally, stamp_hits
 
 MAX_LEG_DEPTH = 1_000
@@ -232,8 +232,8 @@ def finished(progress: Progress) -> Correction:
 
 
 def survivors(hits: Sequence[Hit], plan: CorrectionPlan, verdict: str | None) -> tuple[Hit, ...]:
-    """Scored hits by logit, then the unscored in their order; incorrect ones dropped."""
+    """Scored hits by logit, then the unscored by their fusion; incorrect ones dropped."""
     best_effort = verdict == INCORRECT and plan.on_all_incorrect == "best_effort"
     kept = [hit for hit in hits if best_effort or not is_incorrect(hit)]
     scored = sorted((hit for hit in kept if hit.stamp is not None), key=strength_order)
-    return (*scored, *(hit for hit in kept if hit.stamp is None))
+    return (*scored, *sorted((hit for hit in kept if hit.stamp is None), key=fusion_order))

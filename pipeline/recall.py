@@ -42,8 +42,10 @@ class RecallPlan:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """The fused candidates. `query` is what they are to be judged by: a rewritten question, or
-    the one that was asked. `variants` were searched, `drifts` tells of those that were written.
+    """The fused candidates; `exhausted` says that there are none beyond them at any depth.
+
+    `query` is what they are to be judged by: a rewritten question, or the one that was asked.
+    `variants` were searched, `drifts` tells of those that were written.
     """
 
     hits: tuple[Hit, ...]
@@ -89,9 +91,10 @@ async def recall(
         embedding.cancel()
     variants = (query, *(kept(drifts, plan.expansion.drift) if plan.expansion else ()))
     results = [*own, *found]
+    hits = fused(plan, variants, results)
     return Recalled(
-        hits=fused(plan, variants, results)[: plan.top_k],
-        exhausted=is_exhausted(results),
+        hits=hits[: plan.top_k],
+        exhausted=is_exhausted(results) and len(hits) <= plan.top_k,
         failed_legs=failed_legs(results),
         query=judged_by(plan, expansion, variants),
         variants=variants,

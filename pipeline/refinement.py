@@ -98,17 +98,25 @@ class Strip:
 
 
 async def refine(
-    query: str, hits: Sequence[Hit], plan: RefinePlan, score: Score, *, model: str | None
+    query: str,
+    hits: Sequence[Hit],
+    plan: RefinePlan,
+    score: Score,
+    *,
+    model: str | None,
+    judged: Sequence[Hit] = (),
 ) -> Refinement:
     """Score each distinct strip once and keep the best, `plan.limit` over all hits.
 
     Kept are those of at least `min_score`, and always the best one; a hit that keeps none gets
-    an empty `refined`. `model` made the stamps; an answer by another is a failure, and so is a
-    strip without a score: they leave `refined` None for the hits that they concern, as the
-    bounds above do. Errors of the scorer besides Unavailable and DeadlineExceeded pass through.
+    an empty `refined`. `model` made the stamps; those of `judged` hits are read as well. An
+    answer by another model is a failure, and so is a strip without a score: they leave `refined`
+    None for the hits that they concern, as the bounds above do. Errors of the scorer besides
+    Unavailable and DeadlineExceeded pass through.
     """
     strips = strips_within_bounds(query, hits, plan)
-    relevance, tally, failure = await score_strips(query, hits, strips, score, model)
+    known = known_relevances(query, (*judged, *hits), model)
+    relevance, tally, failure = await score_strips(query, strips, known, score, model)
     whole = set(range(len(hits))) - {strip.hit for strip in strips}
     unscored = whole | {strip.hit for strip in strips if strip.pair.digest not in relevance}
     kept = select([strip for strip in strips if strip.hit not in unscored], relevance, plan)
@@ -119,15 +127,24 @@ async def refine(
     return Refinement(refined, tally, failure, trace(hits, strips, relevance, kept))
 
 
+def known_relevances(query: str, hits: Sequence[Hit], model: str | None) -> dict[str, float]:
+    """Return what stamps hold, by pair digest: a text that stays whole is its own strip, and a
+    strip may be another hit's whole text."""
+    stamps = [hit.stamp_for(query, model) for hit in hits]
+    return {stamp.pair: stamp.relevance for stamp in stamps if stamp is not None}
+
+
 async def score_strips(
-    query: str, hits: Sequence[Hit], strips: Sequence[Strip], score: Score, model: str | None
+    query: str,
+    strips: Sequence[Strip],
+    known: dict[str, float],
+    score: Score,
+    model: str | None,
 ) -> tuple[dict[str, float], Tally, OnepassError | None]:
     """Return the relevance by pair digest, none at all where the scorer failed, and why.
 
-    What a stamp holds is not asked again: the text of a hit that stayed whole is its own strip.
+    What is `known` is not asked again.
     """
-    stamps = [hit.stamp_for(query, model) for hit in hits]
-    known = {stamp.pair: stamp.relevance for stamp in stamps if stamp is not None}
     wanted = {strip.pair.digest: strip.pair for strip in strips if strip.pair.digest not in known}
     tally = Tally(reused=sum(strip.pair.digest in known for strip in strips))
     if not wanted:
@@ -137,7 +154,7 @@ async def score_strips(
     except (Unavailable, DeadlineExceeded) as error:
         return {}, Tally(), error
     if model in (None, answer.model):
-        known |= relevances(wanted, answer)
+        known = known | relevances(wanted, answer)
     return known, tally + answer.tally, failure_of(answer, model)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.documents import Chunk
 from pipeline.errors import OnepassError, Unavailable
 from pipeline.hits import Hit, LegEntry
-from pipeline.legs import LegHit, LegResult, Variant
+from pipeline.legs import DENSE, LegHit, LegResult, Variant
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 
 
@@ -85,6 +85,8 @@ class FakeLegs:
         ]
 
     def answer(self, leg: str, variant: Variant, ids: Sequence[str], depth: int) -> LegResult:
+        if leg == DENSE and variant.error is not None:
+            return LegResult(leg, variant.number, depth, error=variant.error)
         if leg in self.failing or depth > self.failing_beyond.get(leg, depth):
             return LegResult(leg, variant.number, depth, error="boom")
         hits = tuple(
