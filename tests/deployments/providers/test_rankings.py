@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from deployments.providers.rankings import Scale, read_entries, settle
 from pipeline.scoring import PairScore
 
+HUGE = pytest.param(10**400, id="huge")
+
 
 def relevances(ranking: list[tuple[object, object]], count: int) -> dict[int, float | None]:
     return {
@@ -38,7 +40,7 @@ def test_an_index_that_is_no_position_is_ignored_and_counted(index: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "score", [None, "0.9", True, math.nan, math.inf, -0.01, 1.01, 7.4, 10**400, {}, [0.9]]
+    "score", [None, "0.9", True, math.nan, math.inf, -0.01, 1.01, 7.4, HUGE, {}, [0.9]]
 )
 def test_a_score_that_is_no_relevance_is_ignored_and_counted(score: Any) -> None:
     scores = settle([(0, score), (1, 0.3)], 2, "relevance")

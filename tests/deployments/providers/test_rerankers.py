@@ -9,7 +9,7 @@ import pytest
 
 from deployments.provider_options import ProviderArgs
 from deployments.providers.http import Http
-from deployments.providers.rerankers import RemoteScorer
+from deployments.providers.rerankers import CALLS_AT_ONCE, RemoteScorer
 from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 from tests.deployments.providers.service import Reply, Service
@@ -175,6 +175,16 @@ async def test_a_call_that_was_too_late_is_called_so(service: Service, http: Htt
     answer = await remote.score("q", pairs("a", "b"), 2.0)
     reason = "cohere/m gave no answer in time"
     assert answer.scores == (PairScore(None, 0.5), PairScore(None, None, reason=reason, late=True))
+
+
+async def test_a_call_that_waited_until_its_time_was_over_is_not_made(
+    service: Service, http: Http
+) -> None:
+    service.says(Reply(hangs=True))
+    texts = [str(number) for number in range(2 * CALLS_AT_ONCE)]
+    with pytest.raises(DeadlineExceeded):
+        await scorer(service, http, max_documents=1).score("q", pairs(*texts), 0.3)
+    assert len(service.asked) <= CALLS_AT_ONCE
 
 
 async def test_a_service_that_fails_twice_is_asked_a_third_time(
