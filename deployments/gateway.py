@@ -184,7 +184,7 @@ class ServeGateway:
         recorder = first(by_name, "Recorder")
         return {
             "version": version("onepass"),
-            "model": first(by_name, "Scorer").get("model"),
+            "model": served_model(by_name),
             "providers": providers_of(by_name),
             "missing": [name for name, replicas in by_name.items() if not replicas],
             "counters": counters_of(by_name),
@@ -208,6 +208,12 @@ Statuses = Mapping[str, Sequence[Mapping[str, Any]]]
 def first(by_name: Statuses, name: str) -> Mapping[str, Any]:
     """The status of a part's first replica, empty if it has none."""
     return next(iter(by_name.get(name, ())), {})
+
+
+def served_model(by_name: Statuses) -> str | None:
+    """The first scorer's model: the deployment's, or a remote one's that the Composer calls."""
+    statuses = (first(by_name, name) for name in ("Scorer", "Composer"))
+    return next((status["model"] for status in statuses if status.get("model")), None)
 
 
 def providers_of(by_name: Statuses) -> dict[str, list[str]]:

@@ -119,10 +119,11 @@ def thresholds_of(args: ProviderArgs) -> Thresholds | None:
 def scorer_status(scorers: Scorers | None) -> dict[str, Any]:
     """What a Composer's status says of its scorers."""
     if scorers is None:
-        return {"scorer_down": None, "fallbacks_used": 0, "remote": []}
+        return {"scorer_down": None, "model": None, "fallbacks_used": 0, "remote": []}
     remote = [client for client in scorers.clients if isinstance(client, RemoteClient)]
     return {
         "scorer_down": scorers.breaker.is_open,
+        "model": None if scorers.local else remote[0].remote.args.label,
         "fallbacks_used": scorers.fallbacks_used,
         "remote": [
             {

@@ -75,7 +75,9 @@ def read_lines(name: str, file: Path, text: str) -> Iterator[dict[str, Any] | Un
         if not isinstance(document, dict):
             yield UnreadableFile(f"{file}, line {number}: not a JSON object")
             continue
-        yield {"id": f"{name}:{number}", "source": name, **document}
+        # Public test collections write `_id`.
+        known = document.pop("_id", None) or f"{name}:{number}"
+        yield {"id": known, "source": name, **document}
 
 
 def refuse_constant(name: str) -> None:
