@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pipeline.context import Context
 from pipeline.drift import Drift
 from pipeline.hits import Hit, stable_key
 from pipeline.legs import Variant
@@ -88,7 +89,7 @@ def ways_of(stages: Stages) -> list[dict[str, Any]]:
     fused, reranked = places(stages.recalled.hits), places(stages.reranked.hits)
     survived = places(stages.corrected.hits)
     graded = {stable_key(hit): hit.stamp is not None for hit in stages.corrected.graded}
-    numbers = citation_numbers(stages)
+    numbers = citation_numbers(stages.context)
     ways = []
     for hit in latest(stages):
         key, stamp = stable_key(hit), hit.stamp
@@ -99,13 +100,13 @@ def ways_of(stages: Stages) -> list[dict[str, Any]]:
                 "legs": [f"{entry.leg}/{entry.variant}@{entry.rank}" for entry in hit.legs],
                 "fused_rank": fused.get(key),
                 "score_from": stamp.came_by if stamp else None,
-                "stamp_reused": stages.reranked.applied and graded.get(key, False),
+                "stamp_reused": stages.reranked.applied and key in survived and graded[key],
                 "grade": hit.grade.value if hit.grade else None,
                 "rerank_rank": reranked.get(key),
                 "boost": hit.boost.factor if hit.boost else None,
                 "final_rank": hit.rank,
                 "outcome": outcome(hit, key in survived, key in reranked),
-                "cited": numbers.get(hit.rank),
+                "cited": numbers.get((hit.origin, hit.id)) if hit.rank is not None else None,
             }
         )
     return ways
@@ -124,10 +125,7 @@ def places(hits: Sequence[Hit]) -> Places:
     return {stable_key(hit): place for place, hit in enumerate(hits, start=1)}
 
 
-def citation_numbers(stages: Stages) -> dict[int | None, int]:
-    """The number in the context of the hit of each final rank; hits left out have none."""
-    if stages.context is None:
-        return {}
-    left_out = set(stages.context.left_out)
-    cited = [hit.rank for hit in stages.hits if hit.id not in left_out]
-    return {rank: number for number, rank in enumerate(cited, start=1)}
+def citation_numbers(context: Context | None) -> dict[tuple[str | None, str], int]:
+    """The numbers of the hits in the context, by origin and id: sources may use the same ids."""
+    citations = context.citations if context else ()
+    return {(citation.origin, citation.hit_id): citation.number for citation in citations}
