@@ -243,6 +243,7 @@ async def test_the_openapi_document_lists_every_route(client: httpx.AsyncClient)
         "/v1/corpora/{corpus}/documents",
         "/v1/corpora/{corpus}/documents/{document_id}",
         "/v1/feedback",
+        "/v1/reports/{name}",
         "/v1/rerank",
         "/v1/search",
         "/v1/status",

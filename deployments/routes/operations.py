@@ -1,0 +1,41 @@
+"""Operating the application: status, health, purging."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import JSONResponse
+
+from deployments.api import native
+from deployments.routes.dependencies import Gate
+
+router = APIRouter()
+
+
+@router.post("/v1/admin/purge")
+async def purge(body: native.PurgeRequest, gate: Gate) -> JSONResponse:
+    """Delete retrievals older than `before`, with their hits and feedback."""
+    counts = await gate.purge(body.before, body.dry_run)
+    return JSONResponse(
+        {"before": body.before.isoformat(), "dry_run": body.dry_run, "deleted": counts}
+    )
+
+
+@router.get("/v1/status")
+async def status(gate: Gate) -> JSONResponse:
+    """Counters, models, providers, tracker and retention, over all replicas."""
+    return JSONResponse(jsonable_encoder(await gate.status()))
+
+
+@router.get("/healthz")
+async def healthz() -> JSONResponse:
+    """Alive."""
+    return JSONResponse({"status": "alive"})
+
+
+@router.get("/readyz")
+async def readyz(gate: Gate) -> JSONResponse:
+    """503 until searches could be answered, a real pair scored; then 200, naming parts down."""
+    ready, down = await gate.readiness()
+    state = "ready" if ready else "starting"
+    return JSONResponse({"status": state, "degraded": down}, 200 if ready else 503)
