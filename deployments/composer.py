@@ -131,6 +131,14 @@ class Composer:
         score = self.scorers.for_rerank(tenant, deadline, truncation)
         return await rerank_texts(query, documents, score)
 
+    async def describe(self) -> dict[str, Any]:
+        """The model that scores, and its window (null for a remote one)."""
+        if self.scorers is None:
+            raise InvalidInput("no scorer is configured")
+        if self.scorers.local is None:
+            return {"model": self.scorers.model, "max_tokens": None}
+        return await self.scorers.local.describe()
+
     async def _record(self, record: RetrievalRecord, deadline: float) -> bool:
         """Hand the record over; waits for its commit only if tracking is to be durable."""
         if self.args.tracker.durability == "async":

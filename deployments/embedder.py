@@ -52,6 +52,15 @@ class Embedder:
         self.texts_embedded += len(texts)
         return vectors
 
+    async def embed_counted(
+        self, texts: Sequence[str], as_queries: bool
+    ) -> tuple[NDArray[np.float32], int]:
+        """Embed texts as queries or as documents; return the vectors and the tokens of it all."""
+        embed = self.embed_queries if as_queries else self.embed_documents
+        loop = asyncio.get_running_loop()
+        counting = loop.run_in_executor(None, self.encoder.count_tokens, texts)
+        return await embed(texts), sum(await counting)
+
     async def describe(self) -> dict[str, Any]:
         return {"model": self.encoder.fingerprint, "dimension": self.encoder.dimension}
 

@@ -6,15 +6,19 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from deployments.handles import Handle, broadcast, call
 from deployments.inference.truncation import Truncation
 from deployments.ranking import RerankAnswer
 from pipeline.documents import CorpusKey, Document, PutResult
-from pipeline.errors import OnepassError
+from pipeline.errors import InvalidInput, OnepassError
 from tracker.ids import new_retrieval_id
 from tracker.records import Outcome, PurgeCounts, Window
 
@@ -26,6 +30,15 @@ PING_TIMEOUT_S = 1.0
 STATUS_TIMEOUT_S = 5.0
 # What must have been up once before the application calls itself ready.
 NEEDED = frozenset({"Composer", "Retrieval", "Scorer"})
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Normalised vectors (n, dimension) of texts, the model that made them, its tokens read."""
+
+    model: str
+    vectors: NDArray[np.float32]
+    tokens: int
 
 
 class Gateway(Protocol):
@@ -43,6 +56,12 @@ class Gateway(Protocol):
         truncation: Truncation,
         remaining_ms: float,
     ) -> RerankAnswer: ...
+
+    async def embed(
+        self, texts: Sequence[str], as_queries: bool, remaining_ms: float
+    ) -> Embeddings: ...
+
+    async def describe(self) -> dict[str, Any]: ...
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]: ...
 
@@ -107,6 +126,26 @@ class ServeGateway:
             tell_time=True,
         )
         return answer
+
+    async def embed(
+        self, texts: Sequence[str], as_queries: bool, remaining_ms: float
+    ) -> Embeddings:
+        """Raises InvalidInput where there is no embedder."""
+        if "Embedder" not in self.parts:
+            raise InvalidInput("embedding needs an embedder, and none is configured")
+        embedder, timeout_s = self.parts["Embedder"], remaining_ms / 1e3
+        (vectors, tokens), model = await asyncio.gather(
+            call(embedder, "embed_counted", list(texts), as_queries, timeout_s=timeout_s),
+            call(embedder, "ping", timeout_s=timeout_s),
+        )
+        return Embeddings(model, vectors, tokens)
+
+    async def describe(self) -> dict[str, Any]:
+        """The model that scores, and its window in tokens."""
+        described: dict[str, Any] = await call(
+            self.parts["Composer"], "describe", timeout_s=PING_TIMEOUT_S, retry=True
+        )
+        return described
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
         results: list[PutResult] = await call(

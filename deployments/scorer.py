@@ -72,6 +72,10 @@ class Scorer:
             came_by=outcome.origin or "pass",
         )
 
+    async def describe(self) -> dict[str, Any]:
+        """What clients may ask of the model: its fingerprint, and its window in tokens."""
+        return {"model": self.encoder.fingerprint, "max_tokens": self.encoder.max_tokens}
+
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count each text's tokens by the model's tokenizer, special ones not included."""
         return await asyncio.to_thread(self.encoder.count_tokens, texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from deployments.breaker import Breaker
 from deployments.budget import RESERVE_S, left_s
@@ -46,6 +47,13 @@ class ScorerClient:
             self.handle, "count_tokens", list(texts), timeout_s=timeout_s, retry=True
         )
         return counts
+
+    async def describe(self) -> dict[str, Any]:
+        """The model's fingerprint and its window."""
+        described: dict[str, Any] = await call(
+            self.handle, "describe", timeout_s=PROBE_TIMEOUT_S, retry=True
+        )
+        return described
 
     async def close(self) -> None:
         await self.breaker.close()

@@ -57,6 +57,12 @@ class Scorers:
         first = self.clients[0]
         return first if isinstance(first, ScorerClient) else None
 
+    @property
+    def model(self) -> str | None:
+        """The first scorer's model, where it is known without asking."""
+        first = self.clients[0]
+        return first.remote.args.label if isinstance(first, RemoteClient) else None
+
     def for_search(self, tenant: str, deadline: float) -> Score:
         return self._in_turn(deadline, lambda client, until: client.for_search(tenant, until))
 
@@ -123,7 +129,7 @@ def scorer_status(scorers: Scorers | None) -> dict[str, Any]:
     remote = [client for client in scorers.clients if isinstance(client, RemoteClient)]
     return {
         "scorer_down": scorers.breaker.is_open,
-        "model": None if scorers.local else remote[0].remote.args.label,
+        "model": scorers.model,
         "fallbacks_used": scorers.fallbacks_used,
         "remote": [
             {

@@ -50,6 +50,10 @@ class DenseEncoder:
         """The ONNX Runtime provider really in use."""
         return self.graph.session.provider
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count each text's tokens, special ones not included."""
+        return self.graph.tokenizer.count(texts)
+
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors (n, dimension) of queries, in order; the model's prefix is added."""
         return self.encode([self.settings.query_prefix + text for text in texts])

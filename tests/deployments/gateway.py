@@ -7,8 +7,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 import httpx
+import numpy as np
 
 from deployments.config import AuthArgs, LimitsArgs
+from deployments.gateway import Embeddings
 from deployments.inference.truncation import Truncation
 from deployments.ingress import create_api
 from deployments.ranking import RankedText, RerankAnswer
@@ -50,6 +52,16 @@ class RecordingGateway:
         ranked = [RankedText(i, 1 / (i + 2), None, i == 1, 9 + i) for i in range(len(documents))]
         tally = Tally(passes=len(documents), tokens=sum(one.tokens for one in ranked))
         return RerankAnswer("m", tuple(reversed(ranked)), (), tally)
+
+    async def embed(
+        self, texts: Sequence[str], as_queries: bool, remaining_ms: float
+    ) -> Embeddings:
+        self.note("embed", list(texts), as_queries)
+        return Embeddings("e@1", np.full((len(texts), 2), 0.5, np.float32), 3 * len(texts))
+
+    async def describe(self) -> dict[str, Any]:
+        self.note("describe")
+        return {"model": "m", "max_tokens": 512}
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
         self.note("put", corpus, list(documents))
