@@ -58,8 +58,8 @@ class CountingScorer:
 
 
 class FakeLegs:
-    """Legs over fixed rankings of ids; a text is its id, or what `texts` has for it. Counts
-    retrievals and their depths.
+    """Legs over fixed rankings of ids; a text is its id, or what `texts` has for it, and the
+    metadata holds the id as `name`. Counts retrievals and their depths.
 
     Every variant finds the same, but those for which `by_variant` has rankings of its own. A leg
     fails if it is in `failing`, or asked for more than its depth in `failing_beyond`.
@@ -96,7 +96,8 @@ class FakeLegs:
         return LegResult(leg, variant.number, depth, hits)
 
     def chunk(self, identity: str) -> Chunk:
-        return replace(chunk(identity), text=self.texts.get(identity, identity))
+        text = self.texts.get(identity, identity)
+        return replace(chunk(identity), text=text, metadata={"name": identity})
 
 
 class FakeEmbedder:

@@ -180,3 +180,116 @@ async def test_a_grade_does_not_outlive_the_stamp_it_was_given_for() -> None:
         ("b", "ambiguous"),
         ("a", None),
     ]
+
+
+class Elsewhere:
+    """Another source that counts how often it is asked."""
+
+    def __init__(self, *hits: Hit) -> None:
+        self.hits = hits
+        self.depths: list[int] = []
+
+    async def __call__(self, depth: int) -> tuple[Hit, ...]:
+        self.depths.append(depth)
+        return self.hits
+
+
+@pytest.mark.parametrize(
+    ("logit", "depths", "verdict"),
+    [(HIGH, [], "correct"), (MIDDLE, [2], "ambiguous"), (LOW, [2], "incorrect")],
+)
+async def test_another_source_is_asked_once_unless_a_hit_is_correct(
+    logit: float, depths: list[int], verdict: str
+) -> None:
+    source = Elsewhere()
+    result = await correct(
+        "q",
+        [hit("a")],
+        CorrectionPlan(fallback="http"),
+        top_k=2,
+        final_top_k=2,
+        score=CountingScorer({"a": logit}),
+        deepen=None,
+        elsewhere=source,
+    )
+    assert (source.depths, result.verdict) == (depths, verdict)
+    assert result.corrections == len(depths)
+
+
+async def test_a_continuation_that_finds_a_correct_hit_asks_no_other_source() -> None:
+    source = Elsewhere(hit("x"))
+    result = await correct(
+        "q",
+        [hit("a")],
+        CorrectionPlan(fallback="http"),
+        top_k=1,
+        final_top_k=2,
+        score=CountingScorer({"a": LOW, "b": HIGH}),
+        deepen=Deepening([hit("a"), hit("b")]),
+        elsewhere=source,
+    )
+    assert ([h.id for h in result.hits], source.depths) == (["b"], [])
+
+
+async def test_no_corrections_means_no_round_of_any_kind() -> None:
+    source, deeper = Elsewhere(hit("x")), Deepening([hit("b")])
+    result = await correct(
+        "q",
+        [hit("a")],
+        CorrectionPlan(max_corrections=0, fallback="http"),
+        top_k=1,
+        final_top_k=2,
+        score=CountingScorer({"a": LOW}),
+        deepen=deeper,
+        elsewhere=source,
+    )
+    assert (deeper.depths, source.depths, result.corrections) == ([], [], 0)
+
+
+async def test_a_continuation_goes_no_deeper_than_a_thousand() -> None:
+    for top_k, depths in ((500, [1000]), (1000, [])):
+        deeper = Deepening([hit("a")], exhausted=False)
+        scorer = CountingScorer({"a": LOW})
+        await corrected([hit("a")], scorer, deeper, CorrectionPlan(max_corrections=2), top_k=top_k)
+        assert deeper.depths == depths
+
+
+async def test_a_model_without_thresholds_is_not_asked_to_look_further() -> None:
+    deeper = Deepening([hit("b")])
+    plan = CorrectionPlan(by_model={"fake@1": None})
+    result = await corrected([hit("a")], CountingScorer({"a": LOW}), deeper, plan, top_k=1)
+    assert ([h.id for h in result.hits], result.verdict, deeper.depths) == (["a"], None, [])
+
+
+async def test_a_continuation_by_another_model_is_graded_by_that_models_thresholds() -> None:
+    scorer = CountingScorer({"a": LOW, "b": MIDDLE}, "fake@1", "fake@2")
+    plan = CorrectionPlan(by_model={"fake@2": Thresholds(0.5, 0.0)})
+    deeper = Deepening([hit("a"), hit("b")])
+    result = await corrected([hit("a")], scorer, deeper, plan, top_k=1)
+    assert [(h.id, h.grade.value if h.grade else None) for h in result.hits] == [
+        ("b", "correct"),
+        ("a", "ambiguous"),
+    ]
+    assert (scorer.asked, result.model) == (["a", "b", "a"], "fake@2")
+
+
+async def test_unscored_survivors_follow_by_their_fusion_scores_of_the_deepest_round() -> None:
+    scorer = CountingScorer({"a": MIDDLE, "b": MIDDLE, "c": LOW}, "fake@1", "fake@2")
+    scorer.calls_left = 2
+    deeper = Deepening([hit("b", 0.3), hit("c", 0.2), hit("a", 0.1)])
+    result = await corrected([hit("a", 0.2), hit("b", 0.1)], scorer, deeper, top_k=2)
+    assert [(h.id, h.fusion_score, h.stamp is None) for h in result.hits] == [
+        ("b", 0.3, True),
+        ("a", 0.1, True),
+    ]
+    assert str(result.failure) == "the scorer is down"
+
+
+async def test_every_round_is_a_step_with_its_counts() -> None:
+    deeper = Deepening([hit("a"), hit("b")])
+    result = await corrected([hit("a")], CountingScorer({"a": LOW, "b": HIGH}), deeper, top_k=1)
+    assert [(s["step"], s["action"], s["correct"], s["incorrect"]) for s in result.steps] == [
+        ("grade", "incorrect", 0, 1),
+        ("continue", "correct", 1, 1),
+    ]
+    assert (result.steps[1]["depth"], result.steps[1]["new"]) == (3, 1)
