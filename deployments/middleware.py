@@ -13,6 +13,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deployments.auth import ANONYMOUS
 from deployments.errors import of_error, unforeseen
 from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge, Unauthorized
 
@@ -46,6 +47,7 @@ class RequestFrame:
         framed = FramedSend(send, state, self.names_request)
         try:
             self._check_client(scope)
+            state["principal"] = ANONYMOUS
             check_content_type(scope["method"], headers)
             body = await read_body(receive, headers, self.body_bytes)
             await self.app(scope, replay(body, receive), framed)

@@ -6,12 +6,10 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Path, Request
 
+from deployments.auth import Principal
 from deployments.config import LimitsArgs
 from deployments.gateway import Gateway
 from deployments.options import CORPUS
-
-# Without API keys there is one tenant.
-TENANT = "default"
 
 # These are asynchronous though they wait for nothing: FastAPI runs others in threads.
 
@@ -26,6 +24,15 @@ async def limits_of(request: Request) -> LimitsArgs:
     return limits
 
 
+async def principal_of(request: Request) -> Principal:
+    principal: Principal = request.state.principal
+    return principal
+
+
+async def tenant_of(principal: Annotated[Principal, Depends(principal_of)]) -> str:
+    return principal.tenant
+
+
 async def remaining_ms(
     limits: Annotated[LimitsArgs, Depends(limits_of)],
     x_request_timeout_ms: Annotated[
@@ -38,5 +45,6 @@ async def remaining_ms(
 
 Gate = Annotated[Gateway, Depends(gateway_of)]
 Limits = Annotated[LimitsArgs, Depends(limits_of)]
+Tenant = Annotated[str, Depends(tenant_of)]
 Remaining = Annotated[float, Depends(remaining_ms)]
 CorpusPath = Annotated[str, Path(pattern=CORPUS)]

@@ -7,18 +7,18 @@ from fastapi.responses import JSONResponse
 
 from deployments.api import jina
 from deployments.api.limits import check_query, check_rerank
-from deployments.routes.dependencies import TENANT, Gate, Limits, Remaining
+from deployments.routes.dependencies import Gate, Limits, Remaining, Tenant
 
 router = APIRouter()
 
 
 @router.post("/v1/rerank")
 async def rerank(
-    body: jina.RerankRequest, gate: Gate, limits: Limits, time_left: Remaining
+    body: jina.RerankRequest, tenant: Tenant, gate: Gate, limits: Limits, time_left: Remaining
 ) -> JSONResponse:
     """Rank documents for a query, in Jina's shape. Not a retrieval: not tracked."""
     check_query(body.query, limits)
     texts = body.texts
     check_rerank(texts, limits)
-    ranking = await gate.rerank(TENANT, body.query, texts, body.truncation, time_left)
+    ranking = await gate.rerank(tenant, body.query, texts, body.truncation, time_left)
     return JSONResponse(jina.answer(body, ranking))
