@@ -23,11 +23,11 @@ CACHE_BYTES = 16 * 2**20
 class RemoteClient:
     """Calls one remote reranker for one Composer replica, and keeps the scores it paid for."""
 
-    def __init__(self, remote: RemoteScorer) -> None:
+    def __init__(self, remote: RemoteScorer, pause_s: float = PAUSE_S) -> None:
         self.remote = remote
         args = remote.args
         self.timeout_s = args.timeout_ms * (args.retries + 1) / 1e3
-        self.breaker = Breaker(args.label, without_asking, PAUSE_S)
+        self.breaker = Breaker(args.label, without_asking, pause_s)
         # A judge that ranks a list scores a text by its company, so no score carries over.
         self.cache: ScoreCache[PairScore] = ScoreCache(0 if args.dialect == "llm" else CACHE_BYTES)
 

@@ -67,9 +67,12 @@ def served_of(
 class Shadows:
     """Runs comparisons in the background; what exceeds MAX_RUNNING is dropped and counted."""
 
-    def __init__(self, scorers: Sequence[RemoteScorer], send: Send) -> None:
+    def __init__(
+        self, scorers: Sequence[RemoteScorer], send: Send, retry_s: float = RETRY_S
+    ) -> None:
         self.scorers = scorers
         self.send = send
+        self.retry_s = retry_s
         self.running: set[asyncio.Task[None]] = set()
         self.compared = self.dropped = 0
 
@@ -105,7 +108,7 @@ class Shadows:
         for _ in range(TRIES):
             if not await self.send(records):
                 return True
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(self.retry_s)
         return False
 
 
