@@ -1,23 +1,49 @@
-"""The one place where errors become HTTP."""
+"""The one place where errors become HTTP, each in the shape that its route's clients read."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from deployments.api import cohere, jina, native, nim, openai, tei
 from deployments.options import message_of, path_of
-from pipeline.errors import MalformedRequest, NotFound, OnepassError
+from pipeline.errors import InvalidInput, MalformedRequest, NotFound, OnepassError
 
 logger = logging.getLogger(__name__)
 
-HTTP_TYPES = {
-    400: MalformedRequest.type,
-    404: NotFound.type,
-    405: "method_not_allowed",
+# Makes an error's body; it never holds a value of the request.
+Shape = Callable[[OnepassError, str | None], dict[str, Any]]
+
+# All other paths have the native API's shape.
+SHAPES: Mapping[str, Shape] = {
+    "/v1/rerank": jina.error,
+    "/v2/rerank": cohere.error,
+    "/rerank": tei.error,
+    "/info": tei.error,
+    "/score": openai.error,
+    "/v1/score": openai.error,
+    "/v1/embeddings": openai.error,
+    "/v1/models": openai.error,
+    "/v1/ranking": nim.error,
+}
+
+
+class MethodNotAllowed(OnepassError):
+    status = 405
+    type = "method_not_allowed"
+
+
+# What Starlette and FastAPI raise of themselves.
+OF_STATUS: Mapping[int, type[OnepassError]] = {
+    400: MalformedRequest,
+    404: NotFound,
+    405: MethodNotAllowed,
 }
 
 
@@ -28,56 +54,57 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, on_http)
 
 
-def error_response(
-    request_id: str | None,
-    status: int,
-    type_: str,
-    message: str,
-    param: str | None = None,
-    retry_after_s: int | None = None,
-) -> JSONResponse:
-    """Return the error body of the native API; it never holds a value of the request."""
-    error = {"type": type_, "message": message, "param": param, "request_id": request_id}
-    headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-    return JSONResponse({"error": error}, status, headers=headers)
+def answer(path: str, request_id: str | None, error: OnepassError) -> JSONResponse:
+    """Return an error's answer as clients of the route `path` read it."""
+    body = SHAPES.get(path, native.error)(error, request_id)
+    return JSONResponse(body, error.status, headers=headers_of(error))
 
 
-def of_error(request_id: str | None, error: OnepassError) -> JSONResponse:
-    return error_response(
-        request_id, error.status, error.type, error.message, error.param, error.retry_after_s
-    )
-
-
-def unforeseen(request_id: str | None) -> JSONResponse:
+def unforeseen(path: str, request_id: str | None) -> JSONResponse:
     """Return the answer to an error of ours: a 500 without details."""
-    return error_response(request_id, 500, "internal", "internal error")
+    return answer(path, request_id, OnepassError("internal error"))
+
+
+def headers_of(error: OnepassError) -> dict[str, str]:
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return headers
+
+
+def path_within(scope: Mapping[str, Any]) -> str:
+    """The path below the application's route prefix."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "").rstrip("/"))
 
 
 async def on_known(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, OnepassError)
     if error.status >= 500:
         logger.warning("%s %s: %s", request.method, request.url.path, error)
-    return of_error(request_id_of(request), error)
+    return answer_to(request, error)
 
 
 async def on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return of_error(
-            request_id_of(request), MalformedRequest("the body is not valid JSON", "body")
-        )
+        return answer_to(request, MalformedRequest("the body is not valid JSON", "body"))
     # The first part of a location only says that it is the body, a header or the path.
     param = path_of([*first["loc"][1:], *first.get("ctx", {}).get("path", ())]) or "body"
-    return error_response(request_id_of(request), 422, "invalid_input", message_of(first), param)
+    return answer_to(request, InvalidInput(message_of(first), param))
 
 
 async def on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    type_ = HTTP_TYPES.get(error.status_code, "http_error")
-    return error_response(request_id_of(request), error.status_code, type_, str(error.detail))
+    known = OF_STATUS.get(error.status_code, OnepassError)
+    response = answer_to(request, known(str(error.detail)))
+    response.headers.update(error.headers or {})
+    return response
 
 
-def request_id_of(request: Request) -> str | None:
-    value: str | None = request.scope.get("state", {}).get("request_id")
-    return value
+def answer_to(request: Request, error: OnepassError) -> JSONResponse:
+    request_id: str | None = request.scope.get("state", {}).get("request_id")
+    return answer(path_within(request.scope), request_id, error)

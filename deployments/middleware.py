@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.auth import ANONYMOUS
-from deployments.errors import of_error, unforeseen
+from deployments.errors import answer, path_within, unforeseen
 from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge, Unauthorized
 
 logger = logging.getLogger(__name__)
@@ -52,12 +52,12 @@ class RequestFrame:
             body = await read_body(receive, headers, self.body_bytes)
             await self.app(scope, replay(body, receive), framed)
         except OnepassError as error:
-            await of_error(request_id, error)(scope, receive, framed)
+            await answer(path_within(scope), request_id, error)(scope, receive, framed)
         except Exception:  # the outermost boundary: a 500 without details, and the log has them
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if framed.began:
                 raise
-            await unforeseen(request_id)(scope, receive, framed)
+            await unforeseen(path_within(scope), request_id)(scope, receive, framed)
 
     def _check_client(self, scope: Scope) -> None:
         client = scope.get("client")

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
+from deployments.api import native
 from deployments.api.wire import FilledText, Text, valid_text
 from deployments.inference.truncation import Side, Truncation
 from deployments.ranking import RankedText, RerankAnswer
+from pipeline.errors import OnepassError
 
 
 def as_object(value: Any) -> Any:
@@ -113,3 +115,9 @@ def result(ranked: RankedText, request: RerankRequest) -> dict[str, Any]:
     if request.return_documents:
         entry["document"] = {"text": document.text}
     return entry
+
+
+def error(error: OnepassError, request_id: str | None) -> dict[str, Any]:
+    """An error as clients of Jina (`detail`), Cohere (`message`) and vLLM (`error`) read it."""
+    said = {"message": error.message, "detail": error.message}
+    return {**native.error(error, request_id), **said}

@@ -13,6 +13,7 @@ from deployments.api.wire import FilledText, Metadata, Text, Wire
 from deployments.options import CORPUS
 from deployments.search_options import SearchOptions
 from pipeline.documents import Document
+from pipeline.errors import OnepassError
 from pipeline.filters import parse_filter
 from tracker.records import Outcome
 
@@ -32,6 +33,18 @@ def parse_time(value: Any) -> datetime:
 
 
 Time = Annotated[datetime, BeforeValidator(parse_time)]
+
+
+def error(error: OnepassError, request_id: str | None) -> dict[str, Any]:
+    """The body of every error but those of the dialects."""
+    return {
+        "error": {
+            "type": error.type,
+            "message": error.message,
+            "param": error.param,
+            "request_id": request_id,
+        }
+    }
 
 
 class Turn(Wire):
