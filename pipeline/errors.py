@@ -33,6 +33,11 @@ class Unauthorized(OnepassError):
     type = "unauthorized"
 
 
+class Forbidden(OnepassError):
+    status = 403
+    type = "forbidden"
+
+
 class NotFound(OnepassError):
     status = 404
     type = "not_found"
