@@ -10,11 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from deployments.inference.truncation import MAX_WINDOW
 from deployments.needs import Parts, check_needs
-from deployments.options import ConfigError, Milliseconds, Options, merged, one_line, option
+from deployments.options import (
+    CORPUS,
+    ConfigError,
+    Milliseconds,
+    Options,
+    merged,
+    one_line,
+    option,
+)
 from deployments.provider_options import ChatArgs, ProviderArgs, WebSearchArgs
 from deployments.search_options import SearchArgs
 
@@ -133,10 +148,41 @@ class LimitsArgs(Options):
     )
 
 
+Role = Literal["read", "write", "admin"]
+
+
+class ApiKeyArgs(Options):
+    """Keys and tenants are named as corpora are."""
+
+    name: str = option(..., "what it is for; `onepass keys new` writes the entry", pattern=CORPUS)
+    sha256: str = option(
+        ..., "the key's SHA-256; the key itself stands nowhere", pattern="^[0-9a-f]{64}$"
+    )
+    tenant: str = option(..., "whose corpora, retrievals and reports it sees", pattern=CORPUS)
+    role: Role = option(..., "read searches, write stores too, admin also purges and sees status")
+
+
 class AuthArgs(Options):
     allow_anonymous: bool = option(
         False, "false serves only clients on this machine; true leaves the door to your proxy"
     )
+    api_keys: list[ApiKeyArgs] = option(
+        [], "with any, each request needs one, on this machine too", max_length=1000
+    )
+
+    @field_validator("api_keys")
+    @classmethod
+    def _distinct(cls, keys: list[ApiKeyArgs]) -> list[ApiKeyArgs]:
+        for field in ("name", "sha256"):
+            if len({getattr(key, field) for key in keys}) < len(keys):
+                raise ValueError(f"two keys have the same {field}")
+        return keys
+
+    @model_validator(mode="after")
+    def _keys_or_anonymous(self) -> AuthArgs:
+        if self.allow_anonymous and self.api_keys:
+            raise ValueError("allow_anonymous and api_keys exclude each other")
+        return self
 
 
 def kind_of_scorer(value: Any) -> str:

@@ -18,7 +18,12 @@ from deployments.routes import corpora, operations, rerank, retrievals
 
 
 def create_api(
-    gateway: Gateway, limits: LimitsArgs, auth: AuthArgs, *, names_request: bool = True
+    gateway: Gateway,
+    limits: LimitsArgs,
+    auth: AuthArgs,
+    *,
+    names_request: bool = True,
+    sees_clients: bool = True,
 ) -> FastAPI:
     """Build the HTTP application around a gateway."""
     app = FastAPI(
@@ -33,8 +38,9 @@ def create_api(
     app.add_middleware(
         RequestFrame,
         body_bytes=limits.body_bytes,
-        allow_anonymous=auth.allow_anonymous,
+        auth=auth,
         names_request=names_request,
+        sees_clients=sees_clients,
     )
     return app
 
@@ -45,9 +51,12 @@ class Ingress:
 
     def __init__(self, parts: Mapping[str, Handle], limits: LimitsArgs, auth: AuthArgs) -> None:
         join_serve_log()
-        # HAProxy, the other ingress that Serve knows, leaves the answer's headers alone.
-        names_request = os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == "1"
-        self.api = create_api(ServeGateway(parts), limits, auth, names_request=names_request)
+        # HAProxy, the other ingress that Serve knows, leaves the answer's headers alone, and the
+        # address of who asks is then its own.
+        haproxy = os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == "1"
+        self.api = create_api(
+            ServeGateway(parts), limits, auth, names_request=haproxy, sees_clients=not haproxy
+        )
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return self.api

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import time
 import uuid
@@ -13,9 +12,10 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.auth import ANONYMOUS
+from deployments.auth import OPEN_PATHS, identify
+from deployments.config import AuthArgs
 from deployments.errors import answer, path_within, unforeseen
-from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge, Unauthorized
+from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge
 
 logger = logging.getLogger(__name__)
 
@@ -24,17 +24,19 @@ MAX_REQUEST_ID = 128
 
 @dataclass
 class RequestFrame:
-    """Sets X-Request-Id and Server-Timing, serves loopback clients only unless told otherwise,
-    and reads the body whole, so that one over the limit is refused before it is parsed.
+    """Sets X-Request-Id and Server-Timing, finds out who asks before anything else is read, and
+    reads the body whole, so that one over the limit is refused before it is parsed.
 
     Ray Serve's own proxy adds the id to the answer after this, and then a second one would be
-    one too many: `names_request` false leaves it to the proxy.
+    one too many: `names_request` false leaves it to the proxy. Behind another proxy the client's
+    address is not known: then `sees_clients` is false.
     """
 
     app: ASGIApp
     body_bytes: int
-    allow_anonymous: bool
+    auth: AuthArgs
     names_request: bool = True
+    sees_clients: bool = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,8 +48,7 @@ class RequestFrame:
         state["request_id"] = request_id
         framed = FramedSend(send, state, self.names_request)
         try:
-            self._check_client(scope)
-            state["principal"] = ANONYMOUS
+            self._identify(scope, headers)
             check_content_type(scope["method"], headers)
             body = await read_body(receive, headers, self.body_bytes)
             await self.app(scope, replay(body, receive), framed)
@@ -59,12 +60,13 @@ class RequestFrame:
                 raise
             await unforeseen(path_within(scope), request_id)(scope, receive, framed)
 
-    def _check_client(self, scope: Scope) -> None:
+    def _identify(self, scope: Scope, headers: Headers) -> None:
+        """Put who asks on the request's state; open paths do without."""
+        if self.auth.api_keys and path_within(scope) in OPEN_PATHS:
+            return
         client = scope.get("client")
-        if not self.allow_anonymous and not (client and is_loopback(client[0])):
-            raise Unauthorized(
-                "only clients on this machine are served; set auth.allow_anonymous to open"
-            )
+        host = client[0] if client else None
+        scope["state"]["principal"] = identify(self.auth, headers, host, self.sees_clients)
 
 
 class FramedSend:
@@ -90,13 +92,6 @@ class FramedSend:
         total_ms = (time.perf_counter() - self.started) * 1e3
         stages = {**self.state.get("timings_ms", {}), "total": total_ms}
         return ", ".join(f"{stage};dur={ms:.1f}" for stage, ms in stages.items())
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def accepted_id(value: str | None) -> str | None:

@@ -9,14 +9,14 @@ from fastapi.responses import JSONResponse
 
 from deployments.api import native
 from deployments.api.limits import check_documents
-from deployments.routes.dependencies import CorpusPath, Gate, Limits, Tenant
+from deployments.routes.dependencies import WRITER, CorpusPath, Gate, Limits, Tenant
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound
 
 router = APIRouter()
 
 
-@router.put("/v1/corpora/{corpus}/documents")
+@router.put("/v1/corpora/{corpus}/documents", dependencies=[WRITER])
 async def put_documents(
     corpus: CorpusPath, body: native.PutDocuments, tenant: Tenant, gate: Gate, limits: Limits
 ) -> JSONResponse:
@@ -27,7 +27,7 @@ async def put_documents(
     return JSONResponse({"corpus": corpus, "documents": [asdict(result) for result in results]})
 
 
-@router.delete("/v1/corpora/{corpus}/documents/{document_id:path}")
+@router.delete("/v1/corpora/{corpus}/documents/{document_id:path}", dependencies=[WRITER])
 async def delete_document(
     corpus: CorpusPath, document_id: str, tenant: Tenant, gate: Gate
 ) -> JSONResponse:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
 
 from deployments.auth import Principal
-from deployments.config import LimitsArgs
+from deployments.config import LimitsArgs, Role
 from deployments.gateway import Gateway
 from deployments.options import CORPUS
+from pipeline.errors import Forbidden
 
 # These are asynchronous though they wait for nothing: FastAPI runs others in threads.
 
@@ -33,6 +34,17 @@ async def tenant_of(principal: Annotated[Principal, Depends(principal_of)]) -> s
     return principal.tenant
 
 
+def needs(role: Role) -> Any:
+    """Return a dependency for a route that serves holders of this role alone; without one a route
+    serves every role."""
+
+    async def check(principal: Annotated[Principal, Depends(principal_of)]) -> None:
+        if not principal.may(role):
+            raise Forbidden(f"this needs an API key with the role {role}")
+
+    return Depends(check)
+
+
 async def remaining_ms(
     limits: Annotated[LimitsArgs, Depends(limits_of)],
     x_request_timeout_ms: Annotated[
@@ -47,4 +59,6 @@ Gate = Annotated[Gateway, Depends(gateway_of)]
 Limits = Annotated[LimitsArgs, Depends(limits_of)]
 Tenant = Annotated[str, Depends(tenant_of)]
 Remaining = Annotated[float, Depends(remaining_ms)]
+WRITER = needs("write")
+ADMIN = needs("admin")
 CorpusPath = Annotated[str, Path(pattern=CORPUS)]

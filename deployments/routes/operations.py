@@ -7,12 +7,12 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 
 from deployments.api import native
-from deployments.routes.dependencies import Gate
+from deployments.routes.dependencies import ADMIN, Gate
 
 router = APIRouter()
 
 
-@router.post("/v1/admin/purge")
+@router.post("/v1/admin/purge", dependencies=[ADMIN])
 async def purge(body: native.PurgeRequest, gate: Gate) -> JSONResponse:
     """Delete retrievals older than `before`, with their hits and feedback."""
     counts = await gate.purge(body.before, body.dry_run)
@@ -21,7 +21,7 @@ async def purge(body: native.PurgeRequest, gate: Gate) -> JSONResponse:
     )
 
 
-@router.get("/v1/status")
+@router.get("/v1/status", dependencies=[ADMIN])
 async def status(gate: Gate) -> JSONResponse:
     """Counters, models, providers, tracker and retention, over all replicas."""
     return JSONResponse(jsonable_encoder(await gate.status()))
