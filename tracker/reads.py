@@ -46,6 +46,23 @@ def select_records(
     return with_hits(cursor, rows)
 
 
+def select_retrievals(
+    cursor: Cursor, window: Window, limit: int, after: tuple[datetime, str] | None
+) -> list[RetrievalRecord]:
+    """Return the window's retrievals without their hits, newest first, from behind `after` on."""
+    clause, parameters = within(window, "retrieved_at")
+    if after is not None:
+        clause += " AND retrieved_at <= ? AND (retrieved_at < ? OR retrieval_id < ?)"
+        parameters += [after[0], *after]
+    rows = select(
+        cursor,
+        RETRIEVAL_COLUMNS,
+        f"FROM retrievals WHERE {clause} ORDER BY retrieved_at DESC, retrieval_id DESC LIMIT ?",
+        [*parameters, limit],
+    )
+    return [read_record(row, ()) for row in rows]
+
+
 def select_record(cursor: Cursor, tenant: str, retrieval_id: str) -> TrackedRetrieval:
     """Return one retrieval with hits and feedback; NotFound if the tenant has none such."""
     rows = select(

@@ -153,6 +153,16 @@ def mark_deleted(
     )
 
 
+def mark_corpus_deleted(cursor: Cursor, tenant: str, corpus: str, at: datetime) -> int:
+    """Mark all of a corpus's documents that are not yet deleted; return how many there were."""
+    return count(
+        cursor,
+        "UPDATE documents SET deleted_at = ?"
+        " WHERE tenant = ? AND corpus = ? AND deleted_at IS NULL",
+        [at, tenant, corpus],
+    )
+
+
 def insert(cursor: Cursor, table: str, columns: Columns) -> None:
     """Insert rows, given as columns of one length; none is no error.
 
