@@ -16,6 +16,7 @@ from lancedb.query import AsyncFTSQuery, AsyncVectorQuery
 from lancedb.table import AsyncTable
 
 from deployments.stores.lance_filters import filter_sql, one_of
+from deployments.stores.lance_listing import list_documents, measure
 from deployments.stores.lance_rows import (
     CHUNK_COLUMNS,
     corpus_of,
@@ -109,8 +110,13 @@ class LanceStore:
         rows = await self._ask(corpus, partial(_select, columns, where))
         return {row["document_id"]: row["document_digest"] for row in rows}
 
+    async def documents(
+        self, corpus: CorpusKey, after: str, limit: int
+    ) -> list[tuple[str, str | None]]:
+        return await self._ask(corpus, partial(list_documents, after, limit))
+
     async def size(self, corpus: CorpusKey) -> CorpusSize:
-        return await self._ask(corpus, _measure)
+        return await self._ask(corpus, measure)
 
     async def corpora(self, tenant: str) -> list[str]:
         prefix = table_prefix(tenant)
@@ -208,7 +214,7 @@ def _engine_errors(corpus: CorpusKey | None = None) -> Iterator[None]:
         yield
     except ENGINE_ERRORS as error:
         if corpus is not None and f"Table '{table_name(corpus)}' was not found" in str(error):
-            raise NotFound(f"there is no corpus {corpus.name}", "corpus") from error
+            raise NotFound("there is no such corpus", "corpus") from error
         raise _unavailable(error) from error
 
 
@@ -286,12 +292,3 @@ async def _best(
 
 async def _select(columns: list[str], where: str, table: AsyncTable) -> list[dict[str, Any]]:
     return await table.query().where(where).select(columns).to_list()
-
-
-async def _measure(table: AsyncTable) -> CorpusSize:
-    documents: set[str] = set()
-    chunks = 0
-    async for batch in await table.query().select(["document_id"]).to_batches():
-        documents.update(batch["document_id"].unique().to_pylist())
-        chunks += batch.num_rows
-    return CorpusSize(len(documents), chunks)

@@ -85,6 +85,13 @@ class MemoryStore:
             if row.chunk.document_id in wanted
         }
 
+    async def documents(
+        self, corpus: CorpusKey, after: str, limit: int
+    ) -> list[tuple[str, str | None]]:
+        chunks = [row.chunk for row in self._rows(corpus).values()]
+        titles = {chunk.document_id: chunk.title for chunk in chunks if chunk.document_id > after}
+        return sorted(titles.items())[:limit]
+
     async def size(self, corpus: CorpusKey) -> CorpusSize:
         rows = self._rows(corpus).values()
         return CorpusSize(len({row.chunk.document_id for row in rows}), len(rows))
@@ -101,7 +108,7 @@ class MemoryStore:
 
     def _rows(self, corpus: CorpusKey) -> dict[str, _Row]:
         if corpus not in self._corpora:
-            raise NotFound(f"there is no corpus {corpus.name}", "corpus")
+            raise NotFound("there is no such corpus", "corpus")
         return self._corpora[corpus]
 
 

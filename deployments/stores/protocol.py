@@ -78,6 +78,12 @@ class Store(Protocol):
     async def digests(self, corpus: CorpusKey, document_ids: Sequence[str]) -> Mapping[str, str]:
         """Return the digest of each of these documents that is stored."""
 
+    async def documents(
+        self, corpus: CorpusKey, after: str, limit: int
+    ) -> list[tuple[str, str | None]]:
+        """Return the ids, each with its title, of the first `limit` documents behind the id
+        `after`, sorted by id in the order of code points."""
+
     async def size(self, corpus: CorpusKey) -> CorpusSize:
         """Count documents and chunks."""
 

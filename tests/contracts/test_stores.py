@@ -242,6 +242,24 @@ async def test_corpora_of_tenants_stay_apart(store: Store) -> None:
     assert await store.corpora("nobody") == []
 
 
+async def test_documents_are_listed_by_id_each_once_with_its_title(store: Store) -> None:
+    names = ["b", "a", "a/b.md", "é", "it's", "B", "😀", "\ue000"]
+    for name in names:
+        await store.upsert(DOCS, [passage(name, place=n, title=name.upper()) for n in range(3)])
+    await store.upsert(DOCS, [passage("b", title="now another"), passage("c")])
+    listed = {**{name: name.upper() for name in names}, "b": "now another", "c": None}
+
+    assert await store.documents(DOCS, "", 100) == sorted(listed.items())
+    assert await store.documents(DOCS, "", 2) == [("B", "B"), ("a", "A")]
+    assert await store.documents(DOCS, "a", 3) == [
+        ("a/b.md", "A/B.MD"),
+        ("b", "now another"),
+        ("c", None),
+    ]
+    assert await store.documents(DOCS, "it's", 9) == sorted(listed.items())[-3:]
+    assert await store.documents(DOCS, "😀", 9) == []
+
+
 async def test_a_dropped_corpus_is_not_found(store: Store) -> None:
     await store.upsert(DOCS, [passage("a")])
     await store.upsert(CorpusKey("acme", "kept"), [passage("a")])
