@@ -14,7 +14,7 @@ from deployments.gateway import Gateway, ServeGateway
 from deployments.handles import Handle
 from deployments.logs import join_serve_log
 from deployments.middleware import RequestFrame
-from deployments.routes import corpora, operations, rerank, retrievals
+from deployments.routes import corpora, embeddings, operations, rerank, retrievals
 
 
 def create_api(
@@ -32,7 +32,7 @@ def create_api(
     )
     app.state.gateway = gateway
     app.state.limits = limits
-    for routes in (retrievals, rerank, corpora, operations):
+    for routes in (retrievals, rerank, embeddings, corpora, operations):
         app.include_router(routes.router)
     errors.install(app)
     app.add_middleware(

@@ -22,10 +22,10 @@ def check_query(query: str, limits: LimitsArgs, param: str = "query") -> None:
         raise InvalidInput(f"must have at most {limits.query_chars} characters", param)
 
 
-def check_rerank(documents: Sequence[str], limits: LimitsArgs) -> None:
-    check_count(len(documents), limits)
-    for index, text in enumerate(documents):
-        check_size(text, f"documents[{index}]", limits)
+def check_texts(texts: Sequence[str], limits: LimitsArgs, param: str = "documents") -> None:
+    check_count(len(texts), limits, param)
+    for index, text in enumerate(texts):
+        check_size(text, f"{param}[{index}]", limits)
 
 
 def check_documents(documents: Sequence[DocumentIn], limits: LimitsArgs) -> None:
@@ -36,9 +36,9 @@ def check_documents(documents: Sequence[DocumentIn], limits: LimitsArgs) -> None
         check_metadata(document.metadata, f"documents[{index}].metadata", limits)
 
 
-def check_count(count: int, limits: LimitsArgs) -> None:
+def check_count(count: int, limits: LimitsArgs, param: str = "documents") -> None:
     if count > limits.documents:
-        raise PayloadTooLarge(f"must hold at most {limits.documents} documents", "documents")
+        raise PayloadTooLarge(f"must hold at most {limits.documents} documents", param)
 
 
 def check_metadata(metadata: Mapping[str, Any], param: str, limits: LimitsArgs) -> None:

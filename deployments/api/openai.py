@@ -2,11 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pipeline.errors import OnepassError
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from deployments.api.dialects import Count, DialectRequest, usage_of
+from deployments.api.wire import Text
+from deployments.gateway import Embeddings
+from pipeline.errors import InvalidInput, OnepassError, Unavailable
 
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+QUERY_KINDS = frozenset({"query", "search_query", "retrieval.query"})
+
+
+def as_texts(value: Any) -> Any:
+    """A text, or a list of them; OpenAI's clients may send tokens of their own model instead."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and value and isinstance(value[0], int | list):
+        raise PydanticCustomError("tokens", "must be text: tokens are of another model's")
+    return value
+
+
+Kind = Literal[
+    "query",
+    "search_query",
+    "retrieval.query",
+    "document",
+    "passage",
+    "search_document",
+    "retrieval.passage",
+]
+
+
+class EmbeddingRequest(DialectRequest):
+    input: Annotated[
+        list[Annotated[Text, Field(min_length=1)]],
+        Field(min_length=1),
+        BeforeValidator(as_texts),
+    ] = Field(description="a text or a list of texts; what exceeds the model's window is cut")
+    encoding_format: Literal["float", "base64"] | None = Field(
+        None, description="base64 = the bytes of little-endian float32"
+    )
+    dimensions: Count | None = Field(None, description="none but the model's own")
+    input_type: Kind | None = Field(
+        None, description="what the texts are, in the words of Cohere, Voyage and NIM"
+    )
+    task: Kind | None = Field(None, description="the same, in Jina's; null = documents")
+    user: Text | None = Field(None, description="ignored")
+
+    @property
+    def as_queries(self) -> bool:
+        return (self.input_type or self.task) in QUERY_KINDS
+
+
+def answer(request: EmbeddingRequest, embeddings: Embeddings) -> dict[str, Any]:
+    """A vector for each text, in the input's order.
+
+    Raises InvalidInput where another dimension is asked for, Unavailable where a vector is none.
+    """
+    size = embeddings.vectors.shape[1]
+    if request.dimensions not in (None, size):
+        raise InvalidInput(f"the model's vectors have {size} dimensions", "dimensions")
+    if not np.isfinite(embeddings.vectors).all():
+        raise Unavailable("the model gave a vector that is not finite")
+    encode = as_base64 if request.encoding_format == "base64" else as_floats
+    return {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": index, "embedding": encode(vector)}
+            for index, vector in enumerate(embeddings.vectors)
+        ],
+        "model": embeddings.model,
+        "usage": usage_of(embeddings.tokens),
+    }
+
+
+def as_floats(vector: NDArray[np.float32]) -> list[float]:
+    floats: list[float] = vector.tolist()
+    return floats
+
+
+def as_base64(vector: NDArray[np.float32]) -> str:
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+
+
+def models(scorer: Mapping[str, Any] | None, embedder: str | None) -> dict[str, Any]:
+    """The list of what is served: the model that scores, the one that embeds."""
+    listed = [] if scorer is None else [model(scorer["model"], scorer["max_tokens"])]
+    if embedder is not None:
+        listed.append(model(embedder, None))
+    return {"object": "list", "data": listed}
+
+
+def model(name: str, window: int | None) -> dict[str, Any]:
+    """One model; when it was made is not known, and the field must be a number."""
+    entry: dict[str, Any] = {"id": name, "object": "model", "created": 0, "owned_by": "onepass"}
+    return entry if window is None else {**entry, "max_model_len": window}
 
 
 def error(error: OnepassError, request_id: str | None) -> dict[str, Any]:

@@ -2,14 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Annotated, Any
 
+from pydantic import Discriminator, Field, Tag
+
+from deployments.api.dialects import (
+    Asked,
+    DialectRequest,
+    Direction,
+    RerankRequest,
+    check_complete,
+    score_of,
+    sentence,
+)
+from deployments.api.wire import FilledText, Text
+from deployments.config import LimitsArgs
+from deployments.inference.truncation import Truncation
+from deployments.ranking import RerankAnswer
 from pipeline.errors import OnepassError
 
 KINDS = {429: "Overloaded", 503: "Unhealthy"}
+LABEL = "LABEL_0"
+
+
+class TextsRequest(DialectRequest):
+    query: FilledText
+    texts: Annotated[list[Text], Field(min_length=1)]
+    truncate: bool | None = Field(None, description="true cuts texts that are too long")
+    truncation_direction: Direction = Field(None, description="the end that such a text loses")
+    raw_scores: bool | None = Field(None, description="true = logits, not relevance from 0 to 1")
+    return_text: bool | None = None
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(
+            self.query,
+            self.texts,
+            Truncation(self.truncation_direction),
+            whole=not self.truncate,
+            texts_param="texts",
+        )
+
+
+def kind_of(body: Any) -> str:
+    return "~texts" if isinstance(body, Mapping) and "texts" in body else "~documents"
+
+
+# On the route that this dialect shares with Jina's, `texts` tells the one from the other.
+EitherRequest = Annotated[
+    Annotated[TextsRequest, Tag("~texts")] | Annotated[RerankRequest, Tag("~documents")],
+    Discriminator(kind_of),
+]
+
+
+def answer(request: TextsRequest, ranking: RerankAnswer) -> list[dict[str, Any]]:
+    """All texts by score, `index` the place in the input; `text` only on request.
+
+    Raises Unavailable where a text has no score.
+    """
+    check_complete(ranking.unscored, "texts")
+    raw, texts = request.raw_scores is True, request.texts
+    return [
+        {"index": one.place, "score": score_of(one, raw, "raw_scores")}
+        | ({"text": texts[one.place]} if request.return_text else {})
+        for one in ranking.ranked
+    ]
+
+
+def info(described: Mapping[str, Any], limits: LimitsArgs) -> dict[str, Any]:
+    """What clients ask before they send texts: the model, its window, how many texts at once."""
+    name, _, digest = described["model"].partition("@")
+    return {
+        "model_id": name,
+        "model_sha": digest or None,
+        "model_type": {"reranker": {"id2label": {"0": LABEL}, "label2id": {LABEL: 0}}},
+        "max_input_length": described["max_tokens"],
+        "max_client_batch_size": limits.documents,
+        "auto_truncate": False,
+        "version": version("onepass"),
+    }
 
 
 def error(error: OnepassError, request_id: str | None) -> dict[str, Any]:
     """An error; with `detail`, which those read who send `documents` to the same route."""
     kind = KINDS.get(error.status, "Validation" if error.status < 500 else "Backend")
-    return {"error": error.message, "error_type": kind, "detail": error.message}
+    return {"error": sentence(error), "error_type": kind, "detail": sentence(error)}
