@@ -1,0 +1,74 @@
+"""Retrieval: legs in parallel, each with its own time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployments.config import IndexArgs
+from deployments.retrieval import Retrieval
+from deployments.stores.protocol import LegQuery
+from pipeline.documents import CorpusKey
+from pipeline.errors import NotFound, Unavailable
+from pipeline.legs import LegHit, LegResult
+from tests.fakes import chunk
+
+CORPUS = CorpusKey("t", "c")
+HIT = LegHit(chunk("a"), 1.0)
+
+
+class ScriptedStore:
+    """Answers by the query's text: an error is raised, an event waited for; notes what runs."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.running: set[str] = set()
+        self.all_running = asyncio.Event()
+
+    async def search(self, corpus: CorpusKey, query: LegQuery) -> list[LegHit]:
+        self.running.add(query.text)
+        if self.running == set(self.answers):
+            self.all_running.set()
+        answer = self.answers[query.text]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+        return [HIT]
+
+
+def retrieval(folder: Path, store: ScriptedStore) -> Retrieval:
+    made = Retrieval(IndexArgs(uri=str(folder)))
+    made.store = store  # type: ignore[assignment]
+    return made
+
+
+def queries(*texts: str) -> list[tuple[int, LegQuery]]:
+    return [(number, LegQuery("bm25", 5, text)) for number, text in enumerate(texts)]
+
+
+async def test_all_legs_of_all_variants_run_at_once(tmp_path: Path) -> None:
+    store = ScriptedStore(a=None, b=None, c=None)
+    store.answers = dict.fromkeys("abc", store.all_running)  # none ends before all have begun
+    results = await retrieval(tmp_path, store).search(CORPUS, queries("a", "b", "c"), 60_000)
+    assert results == [LegResult("bm25", number, 5, (HIT,)) for number in range(3)]
+
+
+async def test_a_leg_that_fails_or_is_slow_is_data_and_the_others_answer(tmp_path: Path) -> None:
+    store = ScriptedStore(broken=Unavailable("index is down"), slow=asyncio.Event(), good=None)
+    owner = retrieval(tmp_path, store)
+    assert await owner.search(CORPUS, queries("broken", "slow", "good"), 50) == [
+        LegResult("bm25", 0, 5, error="index is down"),
+        LegResult("bm25", 1, 5, error="timed out"),
+        LegResult("bm25", 2, 5, (HIT,)),
+    ]
+    assert (await owner.status())["failed_legs"] == 2
+
+
+async def test_a_corpus_that_does_not_exist_is_raised(tmp_path: Path) -> None:
+    store = ScriptedStore(a=NotFound("no such corpus", "corpus"))
+    with pytest.raises(NotFound):
+        await retrieval(tmp_path, store).search(CORPUS, queries("a"), 60_000)
