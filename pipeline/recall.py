@@ -106,10 +106,13 @@ async def recall(
 async def together(
     left: Coroutine[Any, Any, Left], right: Coroutine[Any, Any, Right]
 ) -> tuple[Left, Right]:
-    """Await both; if one raises, the other is cancelled."""
+    """Await both; as soon as one raises, the other is cancelled."""
     first, second = asyncio.ensure_future(left), asyncio.ensure_future(right)
     try:
-        return await first, await second
+        done, _ = await asyncio.wait({first, second}, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()  # raises what it raised
+        return first.result(), second.result()
     finally:
         first.cancel()
         second.cancel()

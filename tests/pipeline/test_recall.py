@@ -11,7 +11,7 @@ from pipeline.errors import NotFound, Overloaded, Unavailable
 from pipeline.expansion import ExpansionPlan, Generate, Turn
 from pipeline.fusion import FusionPlan
 from pipeline.legs import LegResult, Variant
-from pipeline.recall import Recalled, RecallPlan, recall
+from pipeline.recall import Recalled, RecallPlan, recall, together
 from pipeline.stopwatch import Stopwatch
 from tests.fakes import FakeEmbedder, FakeLegs
 
@@ -206,3 +206,22 @@ async def test_times_tell_embedding_retrieving_and_expanding_apart() -> None:
     watch = Stopwatch()
     await recall(plan(TEMPLATES), FakeLegs(dense=["a"]).retrieve, FakeEmbedder(), None, watch)
     assert set(watch.total()) == {"embed", "retrieve", "expand", "total"}
+
+
+async def test_whichever_side_raises_first_ends_the_other_at_once() -> None:
+    ended = asyncio.Event()
+
+    async def waiting() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def failing() -> None:
+        raise NotFound("no corpus", "corpus")
+
+    for left, right in ((waiting(), failing()), (failing(), waiting())):
+        ended.clear()
+        with pytest.raises(NotFound):
+            await together(left, right)
+        assert ended.is_set()
