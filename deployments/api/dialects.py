@@ -45,8 +45,8 @@ def as_object(value: Any) -> Any:
     """A text is a string, or an object with it under `text`."""
     if isinstance(value, str):
         return {"text": value}
-    if isinstance(value, Mapping) and not isinstance(value.get("text"), str):
-        raise PydanticCustomError("text", "an object needs its text as a string in `text`")
+    if not isinstance(value, Mapping) or not isinstance(value.get("text"), str):
+        raise PydanticCustomError("text", "must be a string, or an object with a string in `text`")
     return value
 
 

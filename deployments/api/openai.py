@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from deployments.api.dialects import Count, DialectRequest, usage_of
-from deployments.api.wire import Text
+from deployments.api.wire import Text, valid_text
 from deployments.gateway import Embeddings
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
 
@@ -42,7 +42,7 @@ Kind = Literal[
 
 class EmbeddingRequest(DialectRequest):
     input: Annotated[
-        list[Annotated[Text, Field(min_length=1)]],
+        list[Annotated[str, Field(min_length=1), AfterValidator(valid_text)]],
         Field(min_length=1),
         BeforeValidator(as_texts),
     ] = Field(description="a text or a list of texts; what exceeds the model's window is cut")
