@@ -193,8 +193,7 @@ def check_whole(ranking: RerankAnswer, param: str) -> None:
     if cut:
         first = min(cut, key=lambda one: one.place)
         raise InvalidInput(
-            f"must have at most {first.tokens} tokens together with the query, and has more; "
-            "`truncate` cuts it",
+            f"must have at most {first.tokens} tokens together with the query, and has more",
             f"{param}[{first.place}]",
         )
 

@@ -10,6 +10,7 @@ from pydantic import Discriminator, Field, Tag
 
 from deployments.api.dialects import (
     Asked,
+    Count,
     DialectRequest,
     Direction,
     RerankRequest,
@@ -30,10 +31,13 @@ LABEL = "LABEL_0"
 class TextsRequest(DialectRequest):
     query: FilledText
     texts: Annotated[list[Text], Field(min_length=1)]
-    truncate: bool | None = Field(None, description="true cuts texts that are too long")
+    truncate: bool | None = Field(
+        None, description="false refuses texts that are too long, which are cut otherwise"
+    )
     truncation_direction: Direction = Field(None, description="the end that such a text loses")
     raw_scores: bool | None = Field(None, description="true = logits, not relevance from 0 to 1")
     return_text: bool | None = None
+    top_n: Count | None = Field(None, description="results at most, as LiteLLM asks; null = all")
 
     @property
     def asked(self) -> Asked:
@@ -41,7 +45,7 @@ class TextsRequest(DialectRequest):
             self.query,
             self.texts,
             Truncation(self.truncation_direction),
-            whole=not self.truncate,
+            whole=self.truncate is False,
             texts_param="texts",
         )
 
@@ -58,7 +62,7 @@ EitherRequest = Annotated[
 
 
 def answer(request: TextsRequest, ranking: RerankAnswer) -> list[dict[str, Any]]:
-    """All texts by score, `index` the place in the input; `text` only on request.
+    """Texts by score, `index` the place in the input; `text` only on request.
 
     Raises Unavailable where a text has no score.
     """
@@ -67,7 +71,7 @@ def answer(request: TextsRequest, ranking: RerankAnswer) -> list[dict[str, Any]]
     return [
         {"index": one.place, "score": score_of(one, raw, "raw_scores")}
         | ({"text": texts[one.place]} if request.return_text else {})
-        for one in ranking.ranked
+        for one in ranking.ranked[: request.top_n]
     ]
 
 
@@ -80,7 +84,7 @@ def info(described: Mapping[str, Any], limits: LimitsArgs) -> dict[str, Any]:
         "model_type": {"reranker": {"id2label": {"0": LABEL}, "label2id": {LABEL: 0}}},
         "max_input_length": described["max_tokens"],
         "max_client_batch_size": limits.documents,
-        "auto_truncate": False,
+        "auto_truncate": True,
         "version": version("onepass"),
     }
 

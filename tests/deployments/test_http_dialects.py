@@ -135,26 +135,32 @@ async def test_a_number_that_is_none_is_no_text(
     assert response.status_code == 422
 
 
-@pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank", "/rerank"])
+cutting_dialect = pytest.mark.parametrize(
+    "dialect", DIALECTS[:4], ids=lambda one: f"{one.path} {one.texts}"
+)
+
+
+@cutting_dialect
 @pytest.mark.parametrize("top_n", [0, -1, True, "3", 3.7])
 async def test_a_top_n_that_is_no_count_is_422_on_every_route(
-    ranked: httpx.AsyncClient, path: str, top_n: Any
+    ranked: httpx.AsyncClient, dialect: Dialect, top_n: Any
 ) -> None:
-    body = {"query": "q", "documents": ["good"], "top_n": top_n}
-    response = await ranked.post(path, json=body)
+    body = {**dialect.body("q", ["good"]), "top_n": top_n}
+    response = await ranked.post(dialect.path, json=body)
     assert response.status_code == 422
     assert "top_n" in response.text
 
 
-@pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank", "/rerank"])
+@cutting_dialect
+@pytest.mark.parametrize(
+    ("top_n", "places"), [(1, [2]), (2, [2, 1]), (5, [2, 1, 0]), (None, [2, 1, 0])]
+)
 async def test_top_n_keeps_the_best_and_null_keeps_all(
-    ranked: httpx.AsyncClient, path: str
+    ranked: httpx.AsyncClient, dialect: Dialect, top_n: int | None, places: list[int]
 ) -> None:
-    body = {"query": "q", "documents": ["bad", "fair", "good"]}
-    best = (await ranked.post(path, json={**body, "top_n": 1})).json()["results"]
-    every = (await ranked.post(path, json={**body, "top_n": None})).json()["results"]
-    assert [one["index"] for one in best] == [2]
-    assert [one["index"] for one in every] == [2, 1, 0]
+    body = {**dialect.body("q", ["bad", "fair", "good"]), "top_n": top_n}
+    found = dialect.read((await ranked.post(dialect.path, json=body)).json())
+    assert [index for index, _ in found] == places
 
 
 async def test_cohere_2_gets_its_results_with_search_units(ranked: httpx.AsyncClient) -> None:
@@ -230,20 +236,23 @@ async def test_tei_gets_logits_as_raw_scores(ranked: httpx.AsyncClient) -> None:
     assert answer == [{"index": 1, "score": 2.0}, {"index": 0, "score": -2.0}]
 
 
-@pytest.mark.parametrize("given", [{}, {"truncate": False}, {"truncate": None}])
 async def test_tei_refuses_a_text_that_it_may_not_cut_naming_index_and_limit(
+    client: httpx.AsyncClient,
+) -> None:
+    body = {"query": "q", "texts": ["a", "b", "c"], "truncate": False}
+    response = await client.post("/rerank", json=body)
+    said = "texts[1]: must have at most 10 tokens together with the query, and has more"
+    assert response.status_code == 422
+    assert response.json() == {"error": said, "error_type": "Validation", "detail": said}
+
+
+@pytest.mark.parametrize("given", [{}, {"truncate": True}, {"truncate": None}])
+async def test_tei_cuts_a_text_unless_it_may_not(
     client: httpx.AsyncClient, given: dict[str, Any]
 ) -> None:
     body = {"query": "q", "texts": ["a", "b", "c"], **given}
     response = await client.post("/rerank", json=body)
-    said = (
-        "texts[1]: must have at most 10 tokens together with the query, and has more; "
-        "`truncate` cuts it"
-    )
-    assert response.status_code == 422
-    assert response.json() == {"error": said, "error_type": "Validation", "detail": said}
-    cut = await client.post("/rerank", json={**body, "truncate": True})
-    assert [one["index"] for one in cut.json()] == [2, 1, 0]
+    assert [one["index"] for one in response.json()] == [2, 1, 0]
 
 
 async def test_texts_and_documents_for_the_same_work_have_the_same_status() -> None:
@@ -267,7 +276,7 @@ async def test_tei_asks_what_is_served(client: httpx.AsyncClient) -> None:
         "model_type": {"reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}},
         "max_input_length": 512,
         "max_client_batch_size": 5,
-        "auto_truncate": False,
+        "auto_truncate": True,
         "version": "0.1.0",
     }
 
