@@ -140,7 +140,7 @@ def answer(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "id": "0" * 32,
         "model": MODEL,
-        "usage": {"total_tokens": tokens},
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         "results": [
             {
                 "index": place,
@@ -152,6 +152,8 @@ def answer(rows: Sequence[Row]) -> dict[str, Any]:
             for place, relevance, logit, truncated, seen in rows
         ],
         "meta": {
+            "api_version": {"version": "1"},
+            "billed_units": {"search_units": -(-len(rows) // 100)},
             "forward_passes": len(rows),
             "cached_scores": 0,
             "shared_scores": 0,
