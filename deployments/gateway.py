@@ -71,7 +71,7 @@ class Gateway(Protocol):
         self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None: ...
 
-    async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]: ...
+    async def purge(self, tenant: str, before: datetime, dry_run: bool) -> dict[str, int]: ...
 
     async def report(
         self, name: str, window: Window, limit: int, offset: int
@@ -178,9 +178,9 @@ class ServeGateway:
             retry=True,
         )
 
-    async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]:
+    async def purge(self, tenant: str, before: datetime, dry_run: bool) -> dict[str, int]:
         counts: PurgeCounts = await call(
-            self.parts["Recorder"], "purge", before, dry_run, timeout_s=WRITE_TIMEOUT_S
+            self.parts["Recorder"], "purge", before, dry_run, tenant, timeout_s=WRITE_TIMEOUT_S
         )
         return dataclasses.asdict(counts)
 

@@ -212,14 +212,18 @@ class Recorder:
                     raise
             await asyncio.sleep(0.05)
 
-    async def purge(self, before: datetime, dry_run: bool = False) -> PurgeCounts:
-        """Delete records older than `before`, in chunks between which other writes go on."""
+    async def purge(
+        self, before: datetime, dry_run: bool = False, tenant: str | None = None
+    ) -> PurgeCounts:
+        """Delete records older than `before`, of one tenant or of all (None), in chunks between
+        which other writes go on."""
         if before > utc_now():
             raise InvalidInput("before must not lie in the future", "before")
         if dry_run:
-            return await self._read(lambda store: store.count_older(before))
+            return await self._read(lambda store: store.count_older(before, tenant))
         total = PurgeCounts()
-        while (step := await self._write(lambda store: store.purge_step(before))).retrievals:
+        purge_step = partial(TrackerStore.purge_step, cutoff=before, tenant=tenant)
+        while (step := await self._write(purge_step)).retrievals:
             total = total + step
         await self._write(TrackerStore.checkpoint)
         return total

@@ -108,9 +108,11 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             return writes.mark_deleted(cursor, tenant, corpus, document_ids, at)
 
-    def purge_step(self, cutoff: datetime, chunk: int = PURGE_CHUNK) -> PurgeCounts:
+    def purge_step(
+        self, cutoff: datetime, chunk: int = PURGE_CHUNK, tenant: str | None = None
+    ) -> PurgeCounts:
         """Delete up to `chunk` retrievals from before the cutoff, oldest first, with their
-        children, in one transaction.
+        children, in one transaction; of one tenant, or of all (None).
 
         A purge is steps until one deletes no retrievals, other writes going between, and then a
         `checkpoint`. Stopping earlier leaves no orphans, and a later purge completes it.
@@ -119,7 +121,7 @@ class TrackerStore:
         if chunk < 1:
             raise InvalidInput("chunk must be at least 1", param="chunk")
         with self._database.transaction() as cursor:
-            return purging.purge_chunk(cursor, cutoff, chunk)
+            return purging.purge_chunk(cursor, cutoff, chunk, tenant)
 
     def record_run(self, run: RetentionRun) -> None:
         """Store one run of the retention."""
@@ -175,11 +177,11 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             return reads.select_record(cursor, tenant, retrieval_id)
 
-    def count_older(self, cutoff: datetime) -> PurgeCounts:
-        """Count what a purge with the same cutoff would delete."""
+    def count_older(self, cutoff: datetime, tenant: str | None = None) -> PurgeCounts:
+        """Count what a purge with the same cutoff and tenant would delete."""
         require_aware("cutoff", cutoff)
         with self._database.transaction() as cursor:
-            return purging.count_before(cursor, cutoff)
+            return purging.count_before(cursor, cutoff, tenant)
 
     def retention_status(self) -> RetentionStatus:
         """Return when retention last ran and succeeded, and what came of the last run."""

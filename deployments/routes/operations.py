@@ -7,15 +7,15 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 
 from deployments.api import native
-from deployments.routes.dependencies import ADMIN, Gate
+from deployments.routes.dependencies import ADMIN, Gate, Tenant
 
 router = APIRouter()
 
 
 @router.post("/v1/admin/purge", dependencies=[ADMIN])
-async def purge(body: native.PurgeRequest, gate: Gate) -> JSONResponse:
-    """Delete retrievals older than `before`, with their hits and feedback."""
-    counts = await gate.purge(body.before, body.dry_run)
+async def purge(body: native.PurgeRequest, tenant: Tenant, gate: Gate) -> JSONResponse:
+    """Delete the tenant's retrievals older than `before`, with their hits and feedback."""
+    counts = await gate.purge(tenant, body.before, body.dry_run)
     return JSONResponse(
         {"before": body.before.isoformat(), "dry_run": body.dry_run, "deleted": counts}
     )

@@ -76,8 +76,8 @@ class RecordingGateway:
     ) -> None:
         self.note("feedback", retrieval_id, document_id, outcome)
 
-    async def purge(self, before: datetime, dry_run: bool) -> dict[str, int]:
-        self.note("purge", before, dry_run)
+    async def purge(self, tenant: str, before: datetime, dry_run: bool) -> dict[str, int]:
+        self.note("purge", tenant, before, dry_run)
         return {"retrievals": 1, "hits": 2, "feedback": 0}
 
     async def report(

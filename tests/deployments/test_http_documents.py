@@ -226,7 +226,7 @@ async def test_a_purge_answers_with_its_counts(
     body = {"before": "2026-01-01T00:00:00Z", "dry_run": True}
     response = await client.post("/v1/admin/purge", json=body)
     assert response.json()["deleted"] == {"retrievals": 1, "hits": 2, "feedback": 0}
-    assert gateway.calls == [("purge", datetime(2026, 1, 1, tzinfo=timezone.utc), True)]
+    assert gateway.calls == [("purge", "default", datetime(2026, 1, 1, tzinfo=timezone.utc), True)]
 
 
 async def test_deleting_an_unknown_document_is_404(client: httpx.AsyncClient) -> None:

@@ -21,10 +21,12 @@ def fill(store: TrackerStore) -> None:
         store.feedback("acme", Feedback(retrieval_id, "a", "relevant", LATER))
 
 
-def purge(store: TrackerStore, cutoff: datetime, chunk: int = PURGE_CHUNK) -> PurgeCounts:
+def purge(
+    store: TrackerStore, cutoff: datetime, chunk: int = PURGE_CHUNK, tenant: str | None = None
+) -> PurgeCounts:
     """Purge step by step, as the file's owner does; return what was deleted."""
     total = PurgeCounts()
-    while (step := store.purge_step(cutoff, chunk)).retrievals:
+    while (step := store.purge_step(cutoff, chunk, tenant)).retrievals:
         total += step
     return total
 
@@ -104,3 +106,28 @@ def test_a_purged_id_may_be_recorded_again(store: TrackerStore) -> None:
     fill(store)
     assert store.counts() == Counts(retrievals=6, hits=18, feedback=2, documents=0, comparisons=2)
     assert store.orphans() == 0
+
+
+@pytest.mark.parametrize("chunk", [1, 2, PURGE_CHUNK])
+def test_a_purge_of_a_tenant_leaves_all_others_alone(store: TrackerStore, chunk: int) -> None:
+    fill(store)
+    others = [make_record(f"o{at}", at, ("a", "b"), tenant="other") for at in range(3)]
+    store.record(others)
+    store.record_comparisons([comparison_of(others[0])])
+    store.feedback("other", Feedback("o0", "a", "relevant", LATER))
+    theirs = PurgeCounts(retrievals=2, hits=4, feedback=1, comparisons=1)
+    assert store.count_older(minute(2), "other") == theirs
+    assert purge(store, minute(2), chunk, "other") == theirs
+    assert retrieval_ids(store, Window("other")) == ["o2"]
+    assert retrieval_ids(store) == ["r5", "r4", "r3", "r2", "r1", "r0"]
+    assert [one.retrieval_id for one in store.find_feedback(ALL)] == ["r5", "r0"]
+    assert store.orphans() == 0
+    assert purge(store, minute(2), chunk, "nobody") == PurgeCounts()
+
+
+def test_a_purge_that_names_no_tenant_is_of_all(store: TrackerStore) -> None:
+    fill(store)
+    store.record([make_record("o0", 0, tenant="other")])
+    assert store.count_older(LATER) == PurgeCounts(7, 19, 2, 2)
+    assert purge(store, LATER) == PurgeCounts(7, 19, 2, 2)
+    assert store.counts().retrievals == 0
