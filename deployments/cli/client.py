@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -32,13 +33,14 @@ class ClientError(Exception):
 
 
 class Client:
-    """Talks to one server; use it as a context manager."""
+    """Talks to one server, with the key in ONEPASS_API_KEY; use it as a context manager."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         timeout = httpx.Timeout(TIMEOUT_S, connect=5.0)
+        headers = key_header(os.environ.get("ONEPASS_API_KEY", ""))
         try:
-            self._http = httpx.Client(base_url=self.url, timeout=timeout)
+            self._http = httpx.Client(base_url=self.url, timeout=timeout, headers=headers)
         except httpx.InvalidURL as error:
             raise ClientError(f"{self.url} is no URL: {error}") from None
 
@@ -97,6 +99,14 @@ class Client:
             return self._http.request(method, path, content=content, headers=headers)
         except httpx.HTTPError as error:
             raise ClientError(f"no answer from {self.url}: {error}") from None
+
+
+def key_header(key: str) -> dict[str, str]:
+    """Return the header that sends a key; what HTTP cannot carry is not shown in the error."""
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ClientError("ONEPASS_API_KEY holds no API key")
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def retry_after_s(response: httpx.Response) -> float:
