@@ -19,6 +19,7 @@ from deployments.cli.console import console, errors, one_line_errors, stop
 from deployments.cli.evaluating import STAGES, evaluate_stages, remarks, stage_table
 from deployments.cli.ingesting import Report, ingest_files
 from deployments.cli.judgements import JudgedQuery, read_judged
+from deployments.cli.keys import keys
 from deployments.cli.models import models
 from deployments.cli.readers import find_files
 
@@ -26,6 +27,7 @@ app = typer.Typer(
     help="Retrieve, correct, rerank.", no_args_is_help=True, pretty_exceptions_enable=False
 )
 app.add_typer(models, name="models")
+app.add_typer(keys, name="keys")
 
 Url = Annotated[str, typer.Option(envvar="ONEPASS_URL", help="where the application listens")]
 Corpus = Annotated[str, typer.Option(help="the corpus")]
