@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,14 +16,17 @@ from numpy.typing import NDArray
 from deployments.handles import Handle, broadcast, call
 from deployments.inference.truncation import Truncation
 from deployments.ranking import RerankAnswer
-from pipeline.documents import CorpusKey, Document, PutResult
+from deployments.status import summary
+from deployments.stores.protocol import CorpusSize
+from pipeline.documents import Chunk, CorpusKey, Document, PutResult
 from pipeline.errors import InvalidInput, OnepassError
 from tracker.ids import new_retrieval_id
-from tracker.records import Outcome, PurgeCounts, Window
+from tracker.records import Outcome, PurgeCounts, RetrievalRecord, TrackedRetrieval, Window
 
 logger = logging.getLogger(__name__)
 
 WRITE_TIMEOUT_S = 600.0
+INDEX_TIMEOUT_S = 30.0
 TRACKER_TIMEOUT_S = 10.0
 PING_TIMEOUT_S = 1.0
 STATUS_TIMEOUT_S = 5.0
@@ -66,6 +68,26 @@ class Gateway(Protocol):
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]: ...
 
     async def delete(self, corpus: CorpusKey, document_id: str) -> int: ...
+
+    async def drop(self, corpus: CorpusKey) -> None: ...
+
+    async def corpora(
+        self, tenant: str, after: str, limit: int
+    ) -> list[tuple[str, CorpusSize | None]]: ...
+
+    async def size(self, corpus: CorpusKey) -> CorpusSize: ...
+
+    async def documents(
+        self, corpus: CorpusKey, after: str, limit: int
+    ) -> list[tuple[str, str | None]]: ...
+
+    async def document(self, corpus: CorpusKey, document_id: str) -> list[Chunk]: ...
+
+    async def retrievals(
+        self, window: Window, limit: int, after: tuple[datetime, str] | None
+    ) -> list[RetrievalRecord]: ...
+
+    async def retrieval(self, tenant: str, retrieval_id: str) -> TrackedRetrieval: ...
 
     async def feedback(
         self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
@@ -164,19 +186,47 @@ class ServeGateway:
         )
         return deleted
 
+    async def drop(self, corpus: CorpusKey) -> None:
+        await call(self.parts["Indexer"], "drop", corpus, timeout_s=WRITE_TIMEOUT_S)
+
+    async def corpora(
+        self, tenant: str, after: str, limit: int
+    ) -> list[tuple[str, CorpusSize | None]]:
+        corpora: list[tuple[str, CorpusSize | None]] = await self._read_index(
+            "corpora", tenant, after, limit
+        )
+        return corpora
+
+    async def size(self, corpus: CorpusKey) -> CorpusSize:
+        size: CorpusSize = await self._read_index("size", corpus)
+        return size
+
+    async def documents(
+        self, corpus: CorpusKey, after: str, limit: int
+    ) -> list[tuple[str, str | None]]:
+        documents: list[tuple[str, str | None]] = await self._read_index(
+            "documents", corpus, after, limit
+        )
+        return documents
+
+    async def document(self, corpus: CorpusKey, document_id: str) -> list[Chunk]:
+        chunks: list[Chunk] = await self._read_index("document", corpus, document_id)
+        return chunks
+
+    async def retrievals(
+        self, window: Window, limit: int, after: tuple[datetime, str] | None
+    ) -> list[RetrievalRecord]:
+        records: list[RetrievalRecord] = await self._ask_tracker("retrievals", window, limit, after)
+        return records
+
+    async def retrieval(self, tenant: str, retrieval_id: str) -> TrackedRetrieval:
+        found: TrackedRetrieval = await self._ask_tracker("retrieval", tenant, retrieval_id)
+        return found
+
     async def feedback(
         self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None:
-        await call(
-            self.parts["Recorder"],
-            "feedback",
-            tenant,
-            retrieval_id,
-            document_id,
-            outcome,
-            timeout_s=TRACKER_TIMEOUT_S,
-            retry=True,
-        )
+        await self._ask_tracker("feedback", tenant, retrieval_id, document_id, outcome)
 
     async def purge(self, tenant: str, before: datetime, dry_run: bool) -> dict[str, int]:
         counts: PurgeCounts = await call(
@@ -187,17 +237,18 @@ class ServeGateway:
     async def report(
         self, name: str, window: Window, limit: int, offset: int
     ) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = await call(
-            self.parts["Recorder"],
-            "report",
-            name,
-            window,
-            limit,
-            offset,
-            timeout_s=TRACKER_TIMEOUT_S,
-            retry=True,
-        )
+        rows: list[dict[str, Any]] = await self._ask_tracker("report", name, window, limit, offset)
         return rows
+
+    async def _read_index(self, method: str, *args: Any) -> Any:
+        return await call(
+            self.parts["Retrieval"], method, *args, timeout_s=INDEX_TIMEOUT_S, retry=True
+        )
+
+    async def _ask_tracker(self, method: str, *args: Any) -> Any:
+        return await call(
+            self.parts["Recorder"], method, *args, timeout_s=TRACKER_TIMEOUT_S, retry=True
+        )
 
     async def readiness(self) -> tuple[bool, list[str]]:
         """Return whether searches have been answerable since the start, and which parts are
@@ -219,18 +270,7 @@ class ServeGateway:
         """Sum the counters over replicas; a part that does not answer is named."""
         names = list(self.parts)
         answers = await asyncio.gather(*(self._statuses(self.parts[name]) for name in names))
-        by_name = dict(zip(names, answers, strict=True))
-        recorder = first(by_name, "Recorder")
-        return {
-            "version": version("onepass"),
-            "model": served_model(by_name),
-            "providers": providers_of(by_name),
-            "missing": [name for name, replicas in by_name.items() if not replicas],
-            "counters": counters_of(by_name),
-            "tracker": {k: v for k, v in recorder.items() if k != "retention"},
-            "retention": recorder.get("retention"),
-            "deployments": by_name,
-        }
+        return summary(dict(zip(names, answers, strict=True)))
 
     async def _statuses(self, handle: Handle) -> list[dict[str, Any]]:
         try:
@@ -239,49 +279,3 @@ class ServeGateway:
             logger.warning("%s gave no status: %s", handle.deployment_name, error)
             return []
         return [reply for reply in replies if isinstance(reply, dict)]
-
-
-Statuses = Mapping[str, Sequence[Mapping[str, Any]]]
-
-
-def first(by_name: Statuses, name: str) -> Mapping[str, Any]:
-    """The status of a part's first replica, empty if it has none."""
-    return next(iter(by_name.get(name, ())), {})
-
-
-def served_model(by_name: Statuses) -> str | None:
-    """The first scorer's model: the deployment's, or a remote one's that the Composer calls."""
-    statuses = (first(by_name, name) for name in ("Scorer", "Composer"))
-    return next((status["model"] for status in statuses if status.get("model")), None)
-
-
-def providers_of(by_name: Statuses) -> dict[str, list[str]]:
-    """The ONNX Runtime providers really in use, by part."""
-    return {
-        name: sorted({status["provider"] for status in by_name[name]})
-        for name in ("Scorer", "Embedder")
-        if name in by_name
-    }
-
-
-def counters_of(by_name: Statuses) -> dict[str, Any]:
-    """Sum what the Scorer and Composer replicas counted."""
-    scorers = [status["counters"] for status in by_name.get("Scorer", [])]
-    composers = by_name.get("Composer", [])
-
-    def total(rows: Sequence[Mapping[str, Any]], name: str) -> int:
-        return sum(row[name] for row in rows)
-
-    tokens, padded = total(scorers, "tokens"), total(scorers, "padded_tokens")
-    return {
-        "searches": total(composers, "searches"),
-        "degraded_searches": total(composers, "degraded_searches"),
-        "pairs_requested": total(scorers, "pairs_requested"),
-        "pairs_scored": total(scorers, "pairs_scored"),
-        "pairs_reused": total(composers, "pairs_reused"),
-        "pairs_cached": total(scorers, "pairs_cached"),
-        "pairs_shared": total(scorers, "pairs_shared"),
-        "pairs_failed": total(scorers, "pairs_failed"),
-        "padding_ratio": round(1 - tokens / padded, 4) if padded else None,
-        "records_dropped": total(composers, "records_dropped"),
-    }

@@ -8,6 +8,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -89,6 +90,11 @@ class Indexer:
         await self._tell_tracker()
         return deleted
 
+    async def drop(self, corpus: CorpusKey) -> None:
+        """Delete a corpus with everything in it. Raises NotFound if there is none."""
+        await self._whole(self._drop(corpus))
+        await self._tell_tracker()
+
     async def _whole(self, commit: Coroutine[Any, Any, T]) -> T:
         """Await a commit that goes on to its end even if the client leaves: what is committed
         is also noted."""
@@ -110,6 +116,11 @@ class Indexer:
         self._note("delete_documents", corpus, document_ids)
         return deleted
 
+    async def _drop(self, corpus: CorpusKey) -> None:
+        async with self.writing:
+            await self.store.drop(corpus)
+        self.untold.append(("delete_corpus", corpus, datetime.now(timezone.utc)))
+
     def _note(self, method: str, corpus: CorpusKey, documents: list[Any]) -> None:
         """Remember a commit for the index's maintenance and for the tracker."""
         self.maintenance.written(corpus)
@@ -123,7 +134,8 @@ class Indexer:
     async def _optimise(self, corpus: CorpusKey) -> None:
         # The engine would refuse one of two commits that touch the same rows.
         async with self.writing:
-            await self.store.optimise(corpus)
+            with suppress(NotFound):  # dropped since it was written to
+                await self.store.optimise(corpus)
 
     async def ping(self) -> bool:
         return True

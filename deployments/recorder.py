@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -29,6 +29,7 @@ from tracker.records import (
     PurgeCounts,
     RetentionRun,
     RetrievalRecord,
+    TrackedRetrieval,
     Window,
 )
 from tracker.store import TrackerStore
@@ -50,7 +51,7 @@ LOCK_WAIT_S = 60.0
 LOCK_RETRY_S = 1.0
 OPEN_RETRY_S = 30.0
 CLOSE_WAIT_S = 2.0
-# Feedback may overtake its own search's record on the way here; a record this young is waited for.
+# A client may overtake its own search's record on the way here; one this young is waited for.
 YOUNG = timedelta(seconds=5)
 YOUNG_WAIT_S = 2.0
 
@@ -200,11 +201,26 @@ class Recorder:
     ) -> None:
         """Store a judgement durably. Raises NotFound for an unknown retrieval or document."""
         feedback = Feedback(retrieval_id, document_id, outcome, utc_now())
+        work = partial(TrackerStore.feedback, tenant=tenant, feedback=feedback)
+        await self._once_recorded(retrieval_id, partial(self._write, work))
+
+    async def retrieval(self, tenant: str, retrieval_id: str) -> TrackedRetrieval:
+        """Return a retrieval with its hits and feedback. Raises NotFound for an unknown one."""
+        work = partial(TrackerStore.get_record, tenant=tenant, retrieval_id=retrieval_id)
+        return await self._once_recorded(retrieval_id, partial(self._read, work))
+
+    async def retrievals(
+        self, window: Window, limit: int, after: tuple[datetime, str] | None
+    ) -> list[RetrievalRecord]:
+        """Return retrievals without their hits, newest first, from behind `after` on."""
+        return await self._read(lambda store: store.find_retrievals(window, limit, after))
+
+    async def _once_recorded(self, retrieval_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what needs a retrieval; one that is young may still be on its way here."""
         give_up = time.monotonic() + YOUNG_WAIT_S
         while True:
             try:
-                await self._write(lambda store: store.feedback(tenant, feedback))
-                return
+                return await work()
             except NotFound:
                 born = created_at(retrieval_id)
                 young = born is not None and abs(utc_now() - born) < YOUNG
@@ -258,6 +274,9 @@ class Recorder:
         await self._write(
             lambda store: store.delete_documents(corpus.tenant, corpus.name, document_ids, at)
         )
+
+    async def delete_corpus(self, corpus: CorpusKey, at: datetime) -> None:
+        await self._write(lambda store: store.delete_corpus(corpus.tenant, corpus.name, at))
 
     async def ping(self) -> bool:
         return await self._read(lambda store: True)

@@ -108,6 +108,12 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             return writes.mark_deleted(cursor, tenant, corpus, document_ids, at)
 
+    def delete_corpus(self, tenant: str, corpus: str, at: datetime) -> int:
+        """Store that a corpus was dropped `at`; return how many documents it had till then."""
+        require_aware("at", at)
+        with self._database.transaction() as cursor:
+            return writes.mark_corpus_deleted(cursor, tenant, corpus, at)
+
     def purge_step(
         self, cutoff: datetime, chunk: int = PURGE_CHUNK, tenant: str | None = None
     ) -> PurgeCounts:
@@ -146,6 +152,17 @@ class TrackerStore:
         """Return the retrievals made in the window with their hits, newest first."""
         with self._database.transaction() as cursor:
             return reads.select_records(cursor, window, limit, offset)
+
+    def find_retrievals(
+        self, window: Window, limit: int = 100, after: tuple[datetime, str] | None = None
+    ) -> list[RetrievalRecord]:
+        """Return the retrievals made in the window, newest first, WITHOUT their hits.
+
+        `after` is the time and id of the last one of the page before: what is recorded meanwhile
+        shifts nothing.
+        """
+        with self._database.transaction() as cursor:
+            return reads.select_retrievals(cursor, window, limit, after)
 
     def find_feedback(self, window: Window, limit: int = 100, offset: int = 0) -> list[Feedback]:
         """Return the feedback given in the window, newest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -14,10 +15,13 @@ from deployments.gateway import Embeddings
 from deployments.inference.truncation import Truncation
 from deployments.ingress import create_api
 from deployments.ranking import RankedText, RerankAnswer
-from pipeline.documents import CorpusKey, Document, PutResult
+from deployments.stores.protocol import CorpusSize
+from pipeline.documents import Chunk, CorpusKey, Document, PutResult, chunk_id
 from pipeline.scoring import Tally
-from tracker.records import Outcome, Window
+from tests.records import record
+from tracker.records import Feedback, Outcome, RetrievalRecord, TrackedRetrieval, Window
 
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 LIMITS = LimitsArgs(body_bytes=20_000, query_chars=100, documents=5, text_bytes=1000)
 
 
@@ -71,6 +75,49 @@ class RecordingGateway:
         self.note("delete", corpus, document_id)
         return 0
 
+    async def drop(self, corpus: CorpusKey) -> None:
+        self.note("drop", corpus)
+
+    async def corpora(
+        self, tenant: str, after: str, limit: int
+    ) -> list[tuple[str, CorpusSize | None]]:
+        self.note("corpora", tenant, after, limit)
+        sizes = [("a", CorpusSize(2, 5)), ("b", None), ("c", CorpusSize(0, 0))]
+        return [(name, size) for name, size in sizes if name > after][:limit]
+
+    async def size(self, corpus: CorpusKey) -> CorpusSize:
+        self.note("size", corpus)
+        return CorpusSize(2, 5)
+
+    async def documents(
+        self, corpus: CorpusKey, after: str, limit: int
+    ) -> list[tuple[str, str | None]]:
+        self.note("documents", corpus, after, limit)
+        titles = {"a": "A", "b/é.md": None, "c": "C"}
+        return [(id, title) for id, title in titles.items() if id > after][:limit]
+
+    async def document(self, corpus: CorpusKey, document_id: str) -> list[Chunk]:
+        self.note("document", corpus, document_id)
+        texts = [] if document_id == "unknown" else ["one", "two"]
+        return [
+            Chunk(chunk_id(document_id, n), document_id, n, text, "T", None, {"x": math.inf})
+            for n, text in enumerate(texts)
+        ]
+
+    async def retrievals(
+        self, window: Window, limit: int, after: tuple[datetime, str] | None
+    ) -> list[RetrievalRecord]:
+        self.note("retrievals", window, limit, after)
+        stored = [record(retrieval_id=f"r{n}", at=AT, query=f"q{n}") for n in (3, 2, 1)]
+        rest = [one for one in stored if after is None or one.retrieval_id < after[1]]
+        return rest[:limit]
+
+    async def retrieval(self, tenant: str, retrieval_id: str) -> TrackedRetrieval:
+        self.note("retrieval", tenant, retrieval_id)
+        judged = Feedback(retrieval_id, "a", "relevant", AT)
+        one = record("a", "dropped", retrieval_id=retrieval_id, at=AT)
+        return TrackedRetrieval(one, (judged,))
+
     async def feedback(
         self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None:
@@ -84,10 +131,10 @@ class RecordingGateway:
         self, name: str, window: Window, limit: int, offset: int
     ) -> list[dict[str, Any]]:
         self.note("report", name, window, limit, offset)
-        return [{"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}]
+        return [{"at": AT, "relevance": math.nan}] * min(limit, 3)
 
     async def status(self) -> dict[str, Any]:
-        return {"at": datetime(2026, 1, 1, tzinfo=timezone.utc)}
+        return {"at": AT}
 
     async def readiness(self) -> tuple[bool, list[str]]:
         return self.ready, [] if self.ready else ["Scorer"]

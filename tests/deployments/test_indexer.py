@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from deployments.config import ChunkingArgs, IndexArgs
 from deployments.indexer import Indexer
 from pipeline.documents import CorpusKey, Document, PutResult
-from pipeline.errors import Unavailable
+from pipeline.errors import NotFound, Unavailable
 from tests.deployments.handles import ScriptedHandle
 
 CORPUS = CorpusKey("t", "c")
@@ -104,3 +105,29 @@ async def test_a_deleted_document_is_gone_and_told(indexer: Indexer) -> None:
     assert await indexer.store.fetch(CORPUS, "a") == []
     recorder: Any = indexer.recorder
     assert recorder.sent[-1][1][1] == ["a", "never was"]
+
+
+async def test_a_dropped_corpus_is_gone_and_told_and_can_be_made_again(indexer: Indexer) -> None:
+    await indexer.put(CORPUS, documents("a", "b"))
+    await indexer.drop(CORPUS)
+    assert await indexer.store.corpora("t") == []
+    recorder: Any = indexer.recorder
+    corpus, at = recorder.sent[-1][1]
+    assert (corpus, at.utcoffset()) == (CORPUS, timedelta(0))
+    assert await indexer.put(CORPUS, documents("a")) == [PutResult("a", "stored", 1)]
+
+
+async def test_a_corpus_that_does_not_exist_cannot_be_dropped(indexer: Indexer) -> None:
+    with pytest.raises(NotFound):
+        await indexer.drop(CORPUS)
+    recorder: Any = indexer.recorder
+    assert recorder.sent == []
+
+
+async def test_a_corpus_dropped_before_its_maintenance_is_no_error(
+    indexer: Indexer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await indexer.put(CORPUS, documents("a"))
+    await indexer.drop(CORPUS)
+    await indexer.maintenance._round()
+    assert caplog.records == []

@@ -54,6 +54,32 @@ async def test_feedback_for_a_known_document_is_stored_and_a_repeat_replaces(
     assert [f.outcome for f in stored.feedback] == ["not_relevant"]
 
 
+async def test_a_retrieval_that_was_just_made_is_waited_for_and_another_tenants_is_not_found(
+    recorder: Recorder,
+) -> None:
+    one = record("a", "dropped")
+    early = asyncio.create_task(recorder.retrieval("default", one.retrieval_id))
+    await asyncio.sleep(0.2)
+    await recorder.record([one])
+    assert (await early).record == one
+    with pytest.raises(NotFound):
+        await recorder.retrieval("another", one.retrieval_id)
+    with pytest.raises(NotFound):
+        await recorder.retrieval("default", "no id at all\0")
+
+
+async def test_retrievals_are_listed_without_their_hits_from_the_last_one_on(
+    recorder: Recorder,
+) -> None:
+    records = [record("a") for _ in range(3)]
+    await recorder.record(records)
+    newest, *_ = await recorder.retrievals(Window("default"), 2, None)
+    assert newest == replace(records[2], hits=())
+    after = (newest.retrieved_at, newest.retrieval_id)
+    rest = await recorder.retrievals(Window("default"), 9, after)
+    assert [one.retrieval_id for one in rest] == [records[n].retrieval_id for n in (1, 0)]
+
+
 async def test_feedback_that_overtakes_its_record_waits_for_it(recorder: Recorder) -> None:
     one = record("a")
     early = asyncio.create_task(recorder.feedback("default", one.retrieval_id, "a", "relevant"))

@@ -10,7 +10,8 @@ import pytest
 
 from deployments.config import IndexArgs
 from deployments.retrieval import Retrieval
-from deployments.stores.protocol import LegQuery
+from deployments.stores.memory import MemoryStore
+from deployments.stores.protocol import CorpusSize, IndexedChunk, LegQuery
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound, Unavailable
 from pipeline.legs import LegHit, LegResult
@@ -72,3 +73,38 @@ async def test_a_corpus_that_does_not_exist_is_raised(tmp_path: Path) -> None:
     store = ScriptedStore(a=NotFound("no such corpus", "corpus"))
     with pytest.raises(NotFound):
         await retrieval(tmp_path, store).search(CORPUS, queries("a"), 60_000)
+
+
+async def test_corpora_are_listed_from_a_name_on_and_one_that_cannot_be_counted_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    owner = Retrieval(IndexArgs(uri=str(tmp_path)))
+    store = MemoryStore()
+    owner.store = store
+    for name, chunks in {"a": 1, "b": 2, "c": 3, "d": 1}.items():
+        key = CorpusKey("t", name)
+        await store.upsert(key, [indexed(f"{n}") for n in range(chunks)])
+    await store.upsert(CorpusKey("u", "b"), [indexed("0")])
+    b, c = ("b", CorpusSize(2, 2)), ("c", CorpusSize(3, 3))
+    assert await owner.corpora("t", "a", 2) == [b, c]
+    assert await owner.corpora("t", "c", 2) == [("d", CorpusSize(1, 1))]
+    assert await owner.corpora("nobody", "", 2) == []
+    owner.store = Damaged("c", store)
+    assert await owner.corpora("t", "a", 2) == [b, ("c", None)]
+
+
+class Damaged(MemoryStore):
+    """A store of which one corpus cannot be read."""
+
+    def __init__(self, name: str, other: MemoryStore) -> None:
+        self._corpora = other._corpora
+        self.name = name
+
+    async def size(self, corpus: CorpusKey) -> CorpusSize:
+        if corpus.name == self.name:
+            raise Unavailable("damaged")
+        return await super().size(corpus)
+
+
+def indexed(document: str) -> IndexedChunk:
+    return IndexedChunk(chunk(document), None, "digest")

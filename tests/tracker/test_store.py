@@ -178,6 +178,20 @@ def test_records_and_feedback_are_paged(store: TrackerStore) -> None:
     assert [feedback.retrieval_id for feedback in found] == ["r2", "r1"]
 
 
+def test_a_page_goes_on_behind_the_last_retrieval_whatever_is_recorded_meanwhile(
+    store: TrackerStore,
+) -> None:
+    store.record([make_record(f"r{name}", after=1) for name in "abc"] + [make_record("old")])
+    window = Window("acme")
+    first = store.find_retrievals(window, limit=2)
+    assert [one.retrieval_id for one in first] == ["rc", "rb"]
+    assert first[0].hits == ()
+    store.record([make_record("new", after=2)])
+    last = (first[-1].retrieved_at, first[-1].retrieval_id)
+    rest = store.find_retrievals(window, limit=9, after=last)
+    assert [one.retrieval_id for one in rest] == ["ra", "old"]
+
+
 def test_retrieved_documents_are_all_candidates_each_once(store: TrackerStore) -> None:
     store.record(
         [make_record("r1", documents=("b", "dropped")), make_record("r2", documents=("b", "a"))]
@@ -200,6 +214,17 @@ def test_documents_keep_their_last_state(store: TrackerStore, path: Path) -> Non
         ("acme", "docs", "b", None, minute(0), minute(1)),
         ("acme", "wiki", "a", "wiki's", minute(0), None),
     ]
+
+
+def test_all_documents_of_a_dropped_corpus_are_deleted_and_no_others(store: TrackerStore) -> None:
+    store.record_documents("acme", "docs", [("a", None), ("b", None), ("c", None)], minute(0))
+    store.record_documents("acme", "wiki", [("a", None)], minute(0))
+    store.record_documents("other", "docs", [("a", None)], minute(0))
+    store.delete_documents("acme", "docs", ["c"], minute(1))
+    assert store.delete_corpus("acme", "docs", minute(2)) == 2
+    assert store.delete_corpus("acme", "docs", minute(3)) == 0
+    assert store.delete_documents("acme", "wiki", ["a"], minute(4)) == 1
+    assert store.delete_documents("other", "docs", ["a"], minute(4)) == 1
 
 
 def test_a_document_at_a_naive_time_is_refused(store: TrackerStore) -> None:
