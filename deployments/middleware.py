@@ -12,6 +12,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deployments.api import ndjson
 from deployments.auth import OPEN_PATHS, identify
 from deployments.config import AuthArgs
 from deployments.errors import answer, path_within, unforeseen
@@ -20,12 +21,14 @@ from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge
 logger = logging.getLogger(__name__)
 
 MAX_REQUEST_ID = 128
+JSON = "application/json"
 
 
 @dataclass
 class RequestFrame:
     """Sets X-Request-Id and Server-Timing, finds out who asks before anything else is read, and
-    reads the body whole, so that one over the limit is refused before it is parsed.
+    reads the body whole, so that one over the limit is refused before it is parsed. Bulk ingest
+    reads its own as a stream.
 
     Ray Serve's own proxy adds the id to the answer after this, and then a second one would be
     one too many: `names_request` false leaves it to the proxy. Behind another proxy the client's
@@ -49,9 +52,11 @@ class RequestFrame:
         framed = FramedSend(send, state, self.names_request)
         try:
             self._identify(scope, headers)
-            check_content_type(scope["method"], headers)
-            body = await read_body(receive, headers, self.body_bytes)
-            await self.app(scope, replay(body, receive), framed)
+            is_bulk = ndjson.is_bulk(scope["method"], path_within(scope))
+            check_content_type(scope["method"], headers, ndjson.MEDIA_TYPE if is_bulk else JSON)
+            if not is_bulk:
+                receive = replay(await read_body(receive, headers, self.body_bytes), receive)
+            await self.app(scope, receive, framed)
         except OnepassError as error:
             await answer(path_within(scope), request_id, error)(scope, receive, framed)
         except Exception:  # the outermost boundary: a 500 without details, and the log has them
@@ -101,13 +106,13 @@ def accepted_id(value: str | None) -> str | None:
     return None
 
 
-def check_content_type(method: str, headers: Headers) -> None:
+def check_content_type(method: str, headers: Headers, expected: str) -> None:
     """Bodies are JSON and say so: what a web page can send unasked is never acted upon."""
     if method not in ("POST", "PUT", "PATCH"):
         return
     kind = headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != "application/json":
-        raise InvalidInput("the body must be sent as application/json", "Content-Type")
+    if kind != expected:
+        raise InvalidInput(f"the body must be sent as {expected}", "Content-Type")
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:

@@ -31,9 +31,13 @@ def check_texts(texts: Sequence[str], limits: LimitsArgs, param: str = "document
 def check_documents(documents: Sequence[DocumentIn], limits: LimitsArgs) -> None:
     check_count(len(documents), limits)
     for index, document in enumerate(documents):
-        check_size(document.text or "", f"documents[{index}].text", limits)
-        check_size("".join(document.chunks or ()), f"documents[{index}].chunks", limits)
-        check_metadata(document.metadata, f"documents[{index}].metadata", limits)
+        check_document(document, limits, f"documents[{index}].")
+
+
+def check_document(document: DocumentIn, limits: LimitsArgs, within: str = "") -> None:
+    check_size(document.text or "", f"{within}text", limits)
+    check_size("".join(document.chunks or ()), f"{within}chunks", limits)
+    check_metadata(document.metadata, f"{within}metadata", limits)
 
 
 def check_count(count: int, limits: LimitsArgs, param: str = "documents") -> None:

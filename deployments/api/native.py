@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from deployments.api.overrides import override_of
@@ -18,18 +18,20 @@ from pipeline.filters import parse_filter
 from tracker.records import Outcome
 
 Corpus = Annotated[str, Field(pattern=CORPUS)]
-DocumentId = Annotated[FilledText, Field(max_length=512)]
+ID_CHARS = 512
+DocumentId = Annotated[FilledText, Field(max_length=ID_CHARS)]
 
 
 def parse_time(value: Any) -> datetime:
-    """Parse an RFC 3339 time; one without a zone could mean any of a day's moments."""
+    """Parse an RFC 3339 time to UTC; one without a zone could mean any of a day's moments."""
     try:
         parsed = datetime.fromisoformat(value.replace("Z", "+00:00"))
-    except (AttributeError, TypeError, ValueError):
+        moment = parsed.astimezone(timezone.utc)
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise PydanticCustomError("time", "must be an RFC 3339 time") from None
     if parsed.utcoffset() is None:
         raise PydanticCustomError("time", "must carry a time zone")
-    return parsed
+    return moment
 
 
 Time = Annotated[datetime, BeforeValidator(parse_time)]
@@ -45,6 +47,25 @@ def error(error: OnepassError, request_id: str | None) -> dict[str, Any]:
             "request_id": request_id,
         }
     }
+
+
+class Page(Wire):
+    """Which part of a list, in the query string, where all values are text."""
+
+    model_config = ConfigDict(strict=False)
+
+    limit: int = Field(100, ge=1, le=1000)
+    next: str | None = Field(
+        None, max_length=4096, description="what the page before gave; absent for the first"
+    )
+
+
+class WindowPage(Page):
+    """A part of a list of what was recorded in a window of time."""
+
+    corpus: Corpus | None = Field(None, description="absent: all")
+    since: Time | None = Field(None, description="RFC 3339")
+    until: Time | None = Field(None, description="RFC 3339; not included")
 
 
 class Turn(Wire):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timezone
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
@@ -71,6 +73,22 @@ def user_metadata(value: Any) -> Any:
             if key in RESERVED_KEYS:
                 raise PydanticCustomError("reserved", "this key is reserved", {"path": [key]})
     return storable(value)
+
+
+def plain(value: Any) -> Any:
+    """Return what was stored as JSON can say it: times as RFC 3339 in UTC, null for a number that
+    is none, objects of records."""
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return value
 
 
 def check_json(value: Any, depth: int, path: tuple[str | int, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import time
@@ -16,7 +15,7 @@ import httpx
 TIMEOUT_S = 600.0
 # How often a request is sent again that the server was too busy for.
 OVERLOAD_TRIES = 30
-PAGE_ROWS = 1000
+PAGE_ITEMS = 1000
 
 
 class ClientError(Exception):
@@ -71,11 +70,17 @@ class Client:
 
     def judged_scores(self, corpus: str) -> Iterator[dict[str, Any]]:
         """Yield the scores of a corpus that feedback has judged, one page after another."""
-        for offset in itertools.count(0, PAGE_ROWS):
-            asked = urlencode({"corpus": corpus, "limit": PAGE_ROWS, "offset": offset})
-            rows = self._send("GET", f"/v1/reports/judged-scores?{asked}")["rows"]
-            yield from rows
-            if len(rows) < PAGE_ROWS:
+        yield from self._pages("/v1/reports/judged-scores", corpus=corpus)
+
+    def _pages(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
+        """Yield the items of a list to its end."""
+        token = None
+        while True:
+            asked = {**query, "limit": PAGE_ITEMS} | ({"next": token} if token else {})
+            page = self._send("GET", f"{path}?{urlencode(asked)}")
+            yield from page["items"]
+            token = page["next"]
+            if token is None:
                 return
 
     def _send(

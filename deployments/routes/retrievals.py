@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
-from fastapi.encoders import jsonable_encoder
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 
 from deployments.api import native
 from deployments.api.limits import check_search
-from deployments.options import CORPUS
+from deployments.api.paging import a_name, a_time, an_offset, one_page, read_token, write_token
+from deployments.api.wire import plain
 from deployments.routes.dependencies import Gate, Limits, Remaining, Tenant
-from tracker.records import Window
+from tracker.records import RetrievalRecord, Window
 
-MAX_OFFSET = 10_000_000
+RetrievalPath = Annotated[str, Path(max_length=native.ID_CHARS)]
+ReportPath = Annotated[str, Path(max_length=64)]
 
 router = APIRouter()
 
@@ -48,17 +51,46 @@ async def feedback(body: native.FeedbackRequest, tenant: Tenant, gate: Gate) -> 
     )
 
 
+@router.get("/v1/retrievals")
+async def list_retrievals(
+    page: Annotated[native.WindowPage, Query()], tenant: Tenant, gate: Gate
+) -> JSONResponse:
+    """Recorded searches, the newest first, without their hits."""
+    after = None if page.next is None else read_token(page.next, a_time, a_name)
+    window = Window(tenant, page.corpus, page.since, page.until)
+    records = await gate.retrievals(window, page.limit + 1, after)
+    items = [searched(record) for record in records]
+    return JSONResponse(one_page(items, page.limit, "retrieved_at", "retrieval_id"))
+
+
+@router.get("/v1/retrievals/{retrieval_id}")
+async def get_retrieval(retrieval_id: RetrievalPath, tenant: Tenant, gate: Gate) -> JSONResponse:
+    """A recorded search with all its candidates, returned or not, and the feedback on them."""
+    found = await gate.retrieval(tenant, retrieval_id)
+    hits = [plain(hit) for hit in found.record.hits]
+    given = ("document_id", "outcome", "given_at")
+    feedback = [{name: plain(getattr(one, name)) for name in given} for one in found.feedback]
+    return JSONResponse({**searched(found.record), "hits": hits, "feedback": feedback})
+
+
 @router.get("/v1/reports/{name}")
 async def report(
-    name: str,
-    tenant: Tenant,
-    gate: Gate,
-    corpus: Annotated[str | None, Query(pattern=CORPUS, description="null: all")] = None,
-    since: Annotated[native.Time | None, Query(description="RFC 3339")] = None,
-    until: Annotated[native.Time | None, Query(description="RFC 3339; not included")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
+    name: ReportPath, page: Annotated[native.WindowPage, Query()], tenant: Tenant, gate: Gate
 ) -> JSONResponse:
-    """Rows of a report over a window of time, newest first."""
-    rows = await gate.report(name, Window(tenant, corpus, since, until), limit, offset)
-    return JSONResponse(jsonable_encoder({"report": name, "rows": rows}))
+    """A report over a window of time, newest first."""
+    until, offset = page.until or datetime.now(timezone.utc), 0
+    if page.next is not None:
+        until, offset = read_token(page.next, a_time, an_offset)
+    window = Window(tenant, page.corpus, page.since, until)
+    rows = await gate.report(name, window, page.limit + 1, offset)
+    goes_on = len(rows) > page.limit
+    # The end of the window goes along: what comes later must not shift the places.
+    token = write_token(until.isoformat(), offset + page.limit) if goes_on else None
+    items = plain(rows[: page.limit])
+    return JSONResponse({"report": name, "items": items, "next": token})
+
+
+def searched(record: RetrievalRecord) -> dict[str, Any]:
+    """Return what a record says of its search; whose it is the asker knows."""
+    fields: dict[str, Any] = plain(replace(record, hits=()))
+    return {name: value for name, value in fields.items() if name not in ("tenant", "hits")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from datetime import datetime, timezone
 from typing import Any
 
 import httpx
@@ -13,7 +12,6 @@ import pytest
 from deployments.config import AuthArgs
 from pipeline.errors import NotFound, Overloaded, Unavailable
 from tests.deployments.gateway import RecordingGateway, error_of, serving
-from tracker.records import Window
 
 
 async def test_a_search_reaches_the_gateway_with_what_was_given(
@@ -191,31 +189,6 @@ async def test_readiness_is_503_until_ready_and_liveness_is_200(
     assert (starting.status_code, starting.json()["degraded"]) == (503, ["Scorer"])
     gateway.ready = True
     assert (await client.get("/readyz")).status_code == 200
-
-
-async def test_a_report_is_asked_for_with_its_window(
-    client: httpx.AsyncClient, gateway: RecordingGateway
-) -> None:
-    query = {"corpus": "c", "since": "2026-01-01T00:00:00Z", "limit": "5", "offset": "10"}
-    response = await client.get("/v1/reports/judged-scores", params=query)
-    assert response.json() == {
-        "report": "judged-scores",
-        "rows": [{"at": "2026-01-01T00:00:00+00:00"}],
-    }
-    since = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    window = Window("default", "c", since, None)
-    assert gateway.calls == [("report", "judged-scores", window, 5, 10)]
-
-
-@pytest.mark.parametrize(
-    "query",
-    [{"limit": "0"}, {"limit": "1001"}, {"offset": "-1"}, {"since": "2026-01-01"}, {"corpus": "/"}],
-)
-async def test_a_wrong_window_of_a_report_is_422_naming_the_parameter(
-    client: httpx.AsyncClient, query: dict[str, str]
-) -> None:
-    response = await client.get("/v1/reports/comparisons", params=query)
-    assert error_of(response) == (422, "invalid_input", next(iter(query)))
 
 
 async def test_a_conversation_is_handed_over_and_its_turns_are_bounded(

@@ -1,4 +1,4 @@
-"""Documents, reranking, feedback and purging over HTTP."""
+"""Corpora, documents, feedback and purging over HTTP."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from deployments.inference.truncation import AS_CONFIGURED, Truncation
 from pipeline.documents import CorpusKey, Document
+from pipeline.errors import NotFound
 from tests.deployments.gateway import RecordingGateway, error_of
 
 
@@ -101,113 +101,6 @@ async def test_too_many_or_too_large_documents_are_413_naming_the_limit(
     assert error_of(response) == (413, "payload_too_large", "documents")
 
 
-async def test_rerank_takes_strings_and_objects_and_cuts_to_top_n(
-    client: httpx.AsyncClient, gateway: RecordingGateway
-) -> None:
-    body = {"model": "x", "query": "q", "documents": ["a", {"text": "b", "id": "7"}], "top_n": 1}
-    response = await client.post("/v1/rerank", json=body)
-    answer = response.json()
-    assert gateway.calls == [("rerank", "q", ["a", "b"], AS_CONFIGURED)]
-    assert [(r["index"], r["relevance_score"]) for r in answer["results"]] == [(1, 1 / 3)]
-    assert "document" not in answer["results"][0]
-    assert answer["model"] == "m"
-
-
-async def test_rerank_gives_back_the_ids_of_documents_that_have_one(
-    client: httpx.AsyncClient,
-) -> None:
-    documents = ["a", {"text": "b", "id": "7"}, {"text": "c", "id": 8, "year": 1999}]
-    response = await client.post("/v1/rerank", json={"query": "q", "documents": documents})
-    results = {result["index"]: result for result in response.json()["results"]}
-    assert "id" not in results[0]
-    assert (results[1]["id"], results[2]["id"]) == ("7", 8)
-
-
-async def test_rerank_says_how_much_of_each_pair_the_model_saw(client: httpx.AsyncClient) -> None:
-    response = await client.post("/v1/rerank", json={"query": "q", "documents": ["a", "b"]})
-    answer = response.json()
-    assert [(r["truncated"], r["tokens"]) for r in answer["results"]] == [(True, 10), (False, 9)]
-    assert answer["usage"] == {"total_tokens": 19}
-
-
-@pytest.mark.parametrize(
-    ("limits", "truncation"),
-    [
-        ({"max_tokens_per_doc": 100}, Truncation(max_document_tokens=100)),
-        ({"max_tokens_per_doc": 10**6}, Truncation(max_document_tokens=10**6)),
-        ({"max_tokens_per_query": 1}, Truncation(max_query_tokens=1)),
-        ({"truncation_direction": "left"}, Truncation("left")),
-        ({"truncation_direction": "Right"}, Truncation("right")),
-        ({"max_tokens_per_doc": None, "truncation_direction": None}, AS_CONFIGURED),
-    ],
-)
-async def test_where_a_rerank_cuts_its_texts_reaches_the_gateway(
-    client: httpx.AsyncClient,
-    gateway: RecordingGateway,
-    limits: dict[str, Any],
-    truncation: Truncation,
-) -> None:
-    response = await client.post("/v1/rerank", json={"query": "q", "documents": ["a"], **limits})
-    assert response.status_code == 200
-    assert gateway.calls == [("rerank", "q", ["a"], truncation)]
-
-
-@pytest.mark.parametrize("name", ["max_tokens_per_doc", "max_tokens_per_query"])
-@pytest.mark.parametrize("value", [0, -1, True, "3", 3.5, [3]])
-async def test_a_limit_that_is_no_count_of_tokens_is_422(
-    client: httpx.AsyncClient, name: str, value: Any
-) -> None:
-    body = {"query": "q", "documents": ["a"], name: value}
-    response = await client.post("/v1/rerank", json=body)
-    assert error_of(response) == (422, "invalid_input", name)
-
-
-@pytest.mark.parametrize("value", ["both", "", 1, True])
-async def test_an_unknown_end_to_cut_is_422(client: httpx.AsyncClient, value: Any) -> None:
-    body = {"query": "q", "documents": ["a"], "truncation_direction": value}
-    response = await client.post("/v1/rerank", json=body)
-    assert error_of(response) == (422, "invalid_input", "truncation_direction")
-
-
-@pytest.mark.parametrize("value", [[7], True, 1.5])
-async def test_a_documents_id_is_text_or_a_whole_number(
-    client: httpx.AsyncClient, value: Any
-) -> None:
-    body = {"query": "q", "documents": ["a", {"text": "b", "id": value}]}
-    response = await client.post("/v1/rerank", json=body)
-    assert error_of(response) == (422, "invalid_input", "documents[1].id")
-
-
-async def test_return_documents_gives_back_the_text_that_was_sent(
-    client: httpx.AsyncClient,
-) -> None:
-    body = {"query": "q", "documents": ["a", {"text": "b"}], "return_documents": True}
-    response = await client.post("/v1/rerank", json=body)
-    texts = [result["document"]["text"] for result in response.json()["results"]]
-    assert texts == ["b", "a"]
-
-
-@pytest.mark.parametrize("top_n", [0, -1, True, "3", 3.7])
-async def test_a_top_n_that_is_no_count_is_422(client: httpx.AsyncClient, top_n: Any) -> None:
-    body = {"query": "q", "documents": ["a"], "top_n": top_n}
-    response = await client.post("/v1/rerank", json=body)
-    assert error_of(response) == (422, "invalid_input", "top_n")
-
-
-@pytest.mark.parametrize("document", [None, 5, {"txt": "a"}, {"text": 5}, ["a"]])
-async def test_a_document_that_is_no_text_is_named_by_its_index(
-    client: httpx.AsyncClient, document: Any
-) -> None:
-    body = {"query": "q", "documents": ["a", document]}
-    response = await client.post("/v1/rerank", json=body)
-    assert error_of(response) == (422, "invalid_input", "documents[1]")
-
-
-async def test_no_documents_to_rerank_is_422(client: httpx.AsyncClient) -> None:
-    response = await client.post("/v1/rerank", json={"query": "q", "documents": []})
-    assert error_of(response) == (422, "invalid_input", "documents")
-
-
 async def test_feedback_with_an_unknown_outcome_is_422(client: httpx.AsyncClient) -> None:
     body = {"retrieval_id": "r", "document_id": "d", "outcome": "good"}
     response = await client.post("/v1/feedback", json=body)
@@ -234,17 +127,102 @@ async def test_deleting_an_unknown_document_is_404(client: httpx.AsyncClient) ->
     assert error_of(response) == (404, "not_found", "document_id")
 
 
+async def test_corpora_are_listed_with_their_counts_page_by_page(
+    client: httpx.AsyncClient, gateway: RecordingGateway
+) -> None:
+    first = (await client.get("/v1/corpora", params={"limit": "2"})).json()
+    assert first["items"] == [
+        {"corpus": "a", "documents": 2, "chunks": 5},
+        {"corpus": "b", "documents": None, "chunks": None},
+    ]
+    rest = (await client.get("/v1/corpora", params={"next": first["next"]})).json()
+    assert rest == {"items": [{"corpus": "c", "documents": 0, "chunks": 0}], "next": None}
+    assert gateway.calls == [("corpora", "default", "", 3), ("corpora", "default", "b", 101)]
+
+
+async def test_a_corpus_is_counted_and_dropped(
+    client: httpx.AsyncClient, gateway: RecordingGateway
+) -> None:
+    counted = await client.get("/v1/corpora/c")
+    assert counted.json() == {"corpus": "c", "documents": 2, "chunks": 5}
+    dropped = await client.delete("/v1/corpora/c")
+    assert dropped.json() == {"corpus": "c", "deleted": True}
+    key = CorpusKey("default", "c")
+    assert gateway.calls == [("size", key), ("drop", key)]
+
+
+async def test_a_corpus_that_does_not_exist_is_404(
+    client: httpx.AsyncClient, gateway: RecordingGateway
+) -> None:
+    gateway.error = NotFound("there is no such corpus", "corpus")
+    for method, path in (
+        ("GET", "/v1/corpora/none"),
+        ("DELETE", "/v1/corpora/none"),
+        ("GET", "/v1/corpora/none/documents"),
+        ("GET", "/v1/corpora/none/documents/a"),
+    ):
+        response = await client.request(method, path)
+        assert error_of(response) == (404, "not_found", "corpus")
+
+
+async def test_a_document_is_shown_as_it_is_stored(client: httpx.AsyncClient) -> None:
+    response = await client.get("/v1/corpora/c/documents/a/é%2Fb.md")
+    assert response.json() == {
+        "corpus": "c",
+        "id": "a/é/b.md",
+        "title": "T",
+        "source": None,
+        "metadata": {"x": None},
+        "chunks": ["one", "two"],
+    }
+    unknown = await client.get("/v1/corpora/c/documents/unknown")
+    assert error_of(unknown) == (404, "not_found", "document_id")
+
+
+async def test_documents_are_listed_by_id_page_by_page(
+    client: httpx.AsyncClient, gateway: RecordingGateway
+) -> None:
+    path, key = "/v1/corpora/c/documents", CorpusKey("default", "c")
+    first = (await client.get(path, params={"limit": "2"})).json()
+    assert first["items"] == [{"id": "a", "title": "A"}, {"id": "b/é.md", "title": None}]
+    rest = (await client.get(path, params={"limit": "2", "next": first["next"]})).json()
+    assert rest == {"items": [{"id": "c", "title": "C"}], "next": None}
+    assert gateway.calls == [("documents", key, "", 3), ("documents", key, "b/é.md", 3)]
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("document_id", ["", "x" * 513])
+async def test_an_id_that_no_document_can_have_is_422(
+    client: httpx.AsyncClient, gateway: RecordingGateway, method: str, document_id: str
+) -> None:
+    response = await client.request(method, f"/v1/corpora/c/documents/{document_id}")
+    assert error_of(response) == (422, "invalid_input", "document_id")
+    assert gateway.calls == []
+
+
 async def test_the_openapi_document_lists_every_route(client: httpx.AsyncClient) -> None:
     paths = (await client.get("/openapi.json")).json()["paths"]
     assert set(paths) == {
         "/healthz",
+        "/info",
         "/readyz",
+        "/rerank",
+        "/score",
         "/v1/admin/purge",
+        "/v1/corpora",
+        "/v1/corpora/{corpus}",
         "/v1/corpora/{corpus}/documents",
         "/v1/corpora/{corpus}/documents/{document_id}",
+        "/v1/embeddings",
         "/v1/feedback",
+        "/v1/models",
+        "/v1/ranking",
         "/v1/reports/{name}",
         "/v1/rerank",
+        "/v1/retrievals",
+        "/v1/retrievals/{retrieval_id}",
+        "/v1/score",
         "/v1/search",
         "/v1/status",
+        "/v2/rerank",
     }

@@ -138,7 +138,7 @@ def test_what_was_served_is_compared_with_the_shadow_and_kept(http: httpx.Client
     retrieval_id = search(http, "heron dawn fishes").json()["retrieval_id"]
 
     def rows() -> list[dict[str, Any]]:
-        found = http.get("/v1/reports/comparisons").json()["rows"]
+        found = http.get("/v1/reports/comparisons").json()["items"]
         return [row for row in found if row["retrieval_id"] == retrieval_id]
 
     wait_until(rows)

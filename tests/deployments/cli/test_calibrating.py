@@ -14,7 +14,7 @@ from deployments.cli.calibrating import (
     searched_scores,
     write_thresholds,
 )
-from deployments.cli.client import PAGE_ROWS, Client
+from deployments.cli.client import Client
 from deployments.cli.judgements import JudgedQuery
 from deployments.options import ConfigError
 from pipeline.calibration import Calibration, Errors
@@ -81,7 +81,7 @@ def test_feedback_counts_for_the_model_now_served_and_leaves_out_the_undecided()
     ]
 
     def answer(method: str, path: str, _: Any) -> tuple[int, Any]:
-        return 200, {"model": "m@1"} if path == "/v1/status" else {"rows": rows}
+        return 200, {"model": "m@1"} if path == "/v1/status" else {"items": rows, "next": None}
 
     with SmallServer(answer) as server, Client(server.url) as client:
         assert feedback_scores(client, "docs") == [
@@ -92,15 +92,18 @@ def test_feedback_counts_for_the_model_now_served_and_leaves_out_the_undecided()
 
 
 def test_feedback_is_read_page_by_page_to_its_end() -> None:
-    pages = [[row("relevant")] * PAGE_ROWS, [row("relevant")]]
+    pages = [
+        {"items": [row("relevant")] * 2, "next": "here"},
+        {"items": [row("relevant")], "next": None},
+    ]
     with (
-        SmallServer(lambda *_: (200, {"rows": pages.pop(0)})) as server,
+        SmallServer(lambda *_: (200, pages.pop(0))) as server,
         Client(server.url) as client,
     ):
-        assert len(list(client.judged_scores("my docs"))) == PAGE_ROWS + 1
+        assert len(list(client.judged_scores("my docs"))) == 3
     assert [path for _, path, _ in server.requests] == [
-        "/v1/reports/judged-scores?corpus=my+docs&limit=1000&offset=0",
-        "/v1/reports/judged-scores?corpus=my+docs&limit=1000&offset=1000",
+        "/v1/reports/judged-scores?corpus=my+docs&limit=1000",
+        "/v1/reports/judged-scores?corpus=my+docs&limit=1000&next=here",
     ]
 
 
