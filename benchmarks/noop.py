@@ -24,8 +24,8 @@ from deployments.inference.resolving import resolve_model
 
 SIZES = (100, 1)
 CLIENTS = (1, 4)
-# Some hundreds of requests.
-TURN_S = 2.0
+# Some dozens of requests, and so short that all meet the same neighbours.
+TURN_S = 1.0
 
 # By number of documents.
 BySize = Mapping[int, Results]
