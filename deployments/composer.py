@@ -105,7 +105,7 @@ class Composer:
             query=plan.query,
             retrieved_at=datetime.now(timezone.utc),
         )
-        ports = self.reach.ports(plan, options, request, asked.corpus, deadline)
+        ports = self.reach.ports(plan, options, self.defaults, request, asked.corpus, deadline)
         try:
             result = await asyncio.wait_for(search(plan, ports), left_s(deadline))
         except asyncio.TimeoutError:

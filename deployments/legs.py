@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from deployments.budget import left_s, leg_share_s
 from deployments.handles import Handle, call
+from deployments.planning import all_of, filter_of, sources_of
+from deployments.search_options import SearchOptions
 from deployments.stores.protocol import LegQuery
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound, OnepassError, Overloaded
@@ -42,9 +44,17 @@ class Legs:
         asked = self.request.legs
         return there if asked is None else tuple(leg for leg in there if leg in asked)
 
-    def in_corpus(self, corpus: CorpusKey) -> Legs:
-        """Return the same legs over another corpus."""
-        return replace(self, request=replace(self.request, corpus=corpus))
+    def in_corpus(self, corpus: CorpusKey, options: SearchOptions) -> Legs:
+        """Return the same legs over another corpus, narrowed by its own options as well."""
+        own = self.request
+        sources = dict.fromkeys((*own.sources, *sources_of(options, {})))
+        request = replace(
+            own,
+            corpus=corpus,
+            filter=all_of(own.filter, filter_of(options, {})),
+            sources=tuple(sources),
+        )
+        return replace(self, request=request)
 
     async def embed(self, variants: Sequence[Variant]) -> tuple[Variant, ...]:
         """Embed all variants in one call, before anything is retrieved.

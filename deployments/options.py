@@ -29,12 +29,16 @@ def option(default: Any, reason: str, **bounds: Any) -> Any:
     return Field(default=default, description=reason, **bounds)
 
 
+# Options whose objects are one value: half of a filter and half of another are no filter.
+WHOLE = frozenset({"filter"})
+
+
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `changes` laid over it, objects merged key by key."""
+    """Return `base` with `changes` laid over it, objects of options merged key by key."""
     result = dict(base)
     for key, value in changes.items():
         old = result.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
+        if key not in WHOLE and isinstance(old, Mapping) and isinstance(value, Mapping):
             result[key] = merged(old, value)
         else:
             result[key] = value

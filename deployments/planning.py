@@ -80,7 +80,8 @@ def resolve(defaults: SearchArgs, request: Mapping[str, Any], parts: Parts) -> S
 def plan_search(
     options: SearchOptions, request: Mapping[str, Any], by_model: ByModel | None = None
 ) -> SearchPlan:
-    """Say what the pipeline is to do; `by_model` holds the thresholds of remote rerankers."""
+    """Say what the pipeline is to do; `by_model` holds the thresholds of the fallback scorers,
+    None for one without: their scores lie on scales of their own."""
     history = tuple(Turn(turn["role"], turn["content"]) for turn in request.get("history", ()))
     return SearchPlan(
         query=request["query"],
@@ -91,9 +92,9 @@ def plan_search(
         expansion=expansion_plan(options.expansion),
         fusion=fusion_plan(options),
         correction=correction_plan(options.corrective, by_model or {}),
-        rerank=rerank_plan(options),
+        rerank=rerank_plan(options, by_model or {}),
         boosts=tuple(boost_rule(rule) for rule in options.boost),
-        refine=refine_plan(options),
+        refine=refine_plan(options, by_model or {}),
         context=context_plan(options),
         now=datetime.now(timezone.utc),
         include_trace=bool(request.get("include_trace")),
@@ -104,8 +105,13 @@ def plan_search(
 def filter_of(options: SearchOptions, request: Mapping[str, Any]) -> Filter | None:
     """Return the configured filter and the request's, which is parsed already, both to hold."""
     configured = None if options.filter is None else parse_filter(options.filter)
-    filters = tuple(one for one in (configured, request.get("filter")) if one is not None)
-    return AllOf(filters) if len(filters) > 1 else next(iter(filters), None)
+    return all_of(configured, request.get("filter"))
+
+
+def all_of(*filters: Filter | None) -> Filter | None:
+    """Return a filter that holds where all of these do; None is no filter."""
+    given = tuple(dict.fromkeys(one for one in filters if one is not None))
+    return AllOf(given) if len(given) > 1 else next(iter(given), None)
 
 
 def sources_of(options: SearchOptions, request: Mapping[str, Any]) -> tuple[SourceRules, ...]:
@@ -156,9 +162,11 @@ def correction_plan(args: CorrectiveArgs, by_model: ByModel) -> CorrectionPlan |
     )
 
 
-def rerank_plan(options: SearchOptions) -> RerankPlan | None:
+def rerank_plan(options: SearchOptions, by_model: ByModel) -> RerankPlan | None:
     args = options.rerank
-    return RerankPlan(args.top_n, args.append_remaining, args.min_score) if args.enabled else None
+    if not args.enabled:
+        return None
+    return RerankPlan(args.top_n, args.append_remaining, args.min_score, frozenset(by_model))
 
 
 def boost_rule(args: BoostArgs) -> BoostRule:
@@ -169,9 +177,11 @@ def boost_rule(args: BoostArgs) -> BoostRule:
     return BoostRule(when, 1.0, Decay(path, args.age.half_life_days * DAY_S, args.age.floor))
 
 
-def refine_plan(options: SearchOptions) -> RefinePlan | None:
+def refine_plan(options: SearchOptions, by_model: ByModel) -> RefinePlan | None:
     args = options.refine
-    return RefinePlan(args.mode, args.min_score, args.max_strips) if args.enabled else None
+    if not args.enabled:
+        return None
+    return RefinePlan(args.mode, args.min_score, args.max_strips, frozenset(by_model))
 
 
 def context_plan(options: SearchOptions) -> ContextPlan | None:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deployments.budget import RESERVE_S, left_s
+from deployments.budget import RESERVE_S, left_s, leg_share_s
 from deployments.handles import Handle
 from deployments.legs import LegRequest, Legs
 from deployments.planning import filter_of, sources_of
 from deployments.providers.chat import Chat
 from deployments.providers.web import WebSearch
 from deployments.scorers import Scorers
-from deployments.search_options import SearchOptions
+from deployments.search_options import SearchArgs, SearchOptions
 from pipeline.chain import Fallback, Ports, SearchPlan
 from pipeline.context import CountTokens
+from pipeline.corrective import Found
 from pipeline.documents import Chunk, CorpusKey
+from pipeline.errors import Overloaded, Unavailable
 from pipeline.expansion import Generate
 from pipeline.fusion import RRF_K
 from pipeline.hits import Hit, LegEntry
 from pipeline.legs import Variant
-from pipeline.recall import failed_legs, fused
-
-logger = logging.getLogger(__name__)
+from pipeline.recall import failed_legs, fused, search_variants
+from pipeline.scoring import Pair, Score, ScoreAnswer
 
 HTTP = "http"
 COUNT_TIMEOUT_S = 1.0
@@ -45,11 +45,13 @@ class Reach:
         self,
         plan: SearchPlan,
         options: SearchOptions,
+        defaults: SearchArgs,
         request: Mapping[str, Any],
         corpus: CorpusKey,
         deadline: float,
     ) -> Ports:
-        """Return what one search may call; `deadline` is on the monotonic clock."""
+        """Return what one search may call; `deadline` is on the monotonic clock, `defaults` say
+        what narrows a search of another corpus."""
         legs = Legs(
             self.retrieval,
             self.embedder,
@@ -65,9 +67,9 @@ class Reach:
         return Ports(
             retrieve=legs.retrieve,
             embed=legs.embed,
-            score=self.scorers.for_search(corpus.tenant, deadline) if self.scorers else None,
+            score=self._score(options, corpus.tenant, deadline),
             generate=self._generate(deadline),
-            fallback=self._fallback(plan, legs),
+            fallback=self._fallback(plan, legs, defaults),
             count=self._count(deadline) if options.context.count == "scorer" else None,
         )
 
@@ -81,24 +83,38 @@ class Reach:
 
         return generate
 
-    def _fallback(self, plan: SearchPlan, legs: Legs) -> Fallback | None:
+    def _score(self, options: SearchOptions, tenant: str, deadline: float) -> Score | None:
+        if self.scorers is None:
+            return None
+        score = self.scorers.for_search(tenant, deadline)
+        return degrading(score) if options.on_overload == "degrade" else score
+
+    def _fallback(self, plan: SearchPlan, legs: Legs, defaults: SearchArgs) -> Fallback | None:
         source = plan.correction.fallback if plan.correction else None
         if source is None:
             return None
         if source == HTTP:
-            return self._web_fallback(legs.request.deadline)
-        name = source.partition(":")[2]
-        elsewhere = legs.in_corpus(CorpusKey(legs.request.corpus.tenant, name))
-        return corpus_fallback(elsewhere, plan)
+            return self._web_fallback(legs.request)
+        asked = legs.request.corpus
+        corpus = CorpusKey(asked.tenant, source.partition(":")[2])
+        if corpus == asked:  # what is there was found already
+            return None
+        return corpus_fallback(legs.in_corpus(corpus, defaults.for_corpus(corpus.name)), plan)
 
-    def _web_fallback(self, deadline: float) -> Fallback | None:
+    def _web_fallback(self, request: LegRequest) -> Fallback | None:
         web = self.web
         if web is None:
             return None
 
-        async def search(query: str, variants: Sequence[Variant], depth: int) -> Sequence[Hit]:
-            chunks = await web.search(query, depth, left_s(deadline, reserve_s=RESERVE_S))
-            return [web_hit(chunk, rank) for rank, chunk in enumerate(chunks, start=1)]
+        async def search(query: str, variants: Sequence[Variant], depth: int) -> Found:
+            left = left_s(request.deadline, reserve_s=RESERVE_S)
+            chunks = await web.search(query, depth, left)
+            allowed = [
+                chunk
+                for chunk in chunks
+                if all(rules.allows(chunk.source) for rules in request.sources)
+            ]
+            return Found([web_hit(chunk, rank) for rank, chunk in enumerate(allowed, start=1)])
 
         return search
 
@@ -108,7 +124,8 @@ class Reach:
             return None
 
         async def count(texts: Sequence[str]) -> Sequence[int]:
-            return await local.count_tokens(texts, left_s(deadline, COUNT_TIMEOUT_S))
+            # What is left after counting must still make an answer.
+            return await local.count_tokens(texts, leg_share_s(left_s(deadline), COUNT_TIMEOUT_S))
 
         return count
 
@@ -116,13 +133,26 @@ class Reach:
 def corpus_fallback(legs: Legs, plan: SearchPlan) -> Fallback:
     """Search another corpus with the vectors that are there, under the same filter."""
 
-    async def search(query: str, variants: Sequence[Variant], depth: int) -> Sequence[Hit]:
-        results = await legs.retrieve(variants, depth)
-        for leg in failed_legs(results):
-            logger.warning("leg %s of the fallback corpus failed", leg)
-        return fused(plan.recalling, variants, results)[:depth]
+    async def search(query: str, variants: Sequence[Variant], depth: int) -> Found:
+        results = await search_variants(legs.retrieve, variants, depth)
+        hits = fused(plan.recalling, variants, results)[:depth]
+        failed = failed_legs(results)
+        reason = f"legs of the fallback corpus failed: {', '.join(failed)}"
+        return Found(hits, Unavailable(reason) if failed else None)
 
     return search
+
+
+def degrading(score: Score) -> Score:
+    """Take a full scorer for one that failed, so that the search answers without it."""
+
+    async def scored(query: str, pairs: Sequence[Pair]) -> ScoreAnswer:
+        try:
+            return await score(query, pairs)
+        except Overloaded as error:
+            raise Unavailable(error.message) from None
+
+    return scored
 
 
 def web_hit(chunk: Chunk, rank: int) -> Hit:

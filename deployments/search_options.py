@@ -36,8 +36,8 @@ class ExpansionArgs(Options):
     rewrite: bool = option(
         True, "a request with history gets its question rewritten to stand alone"
     )
-    templates: list[Annotated[str, Field(pattern=r"\{query\}", max_length=1000)]] = option(
-        [], "texts with {query} in them: variants without an LLM", max_length=8
+    templates: list[Annotated[str, Field(pattern=r"^[^{}]*\{query\}[^{}]*$", max_length=1000)]] = (
+        option([], "texts with {query} once in them: variants without an LLM", max_length=8)
     )
     hyde: int = option(0, "hypothetical documents, for the dense leg alone", ge=0, le=5)
     step_back: bool = option(False, "one more general question")
@@ -107,7 +107,9 @@ class RerankArgs(Options):
 
 
 class AgeArgs(Options):
-    field: str = option(..., "the metadata field: RFC 3339 time or date, or seconds since 1970")
+    field: Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=256)] = option(
+        ..., "the metadata field: RFC 3339 time or date, or seconds since 1970"
+    )
     half_life_days: float = option(..., "the age at which the factor is one half", gt=0, le=36_500)
     floor: float = option(0.1, "the factor never falls below this", gt=0, le=1)
 
@@ -174,6 +176,9 @@ class SearchOptions(Options):
     context: ContextArgs = option(ContextArgs(), "the assembled context")
     on_error: Literal["open", "closed"] = option(
         "open", "open returns what there is and names the part in `degraded`; closed answers 503"
+    )
+    on_overload: Literal["refuse", "degrade"] = option(
+        "refuse", "a full scorer is 429, to be tried again; degrade takes it for one that failed"
     )
 
     @model_validator(mode="after")

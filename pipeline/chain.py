@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pipeline.boosting import BoostRule, boost
 from pipeline.context import Context, ContextPlan, CountTokens, assemble
-from pipeline.corrective import Correction, CorrectionPlan, Deeper, Elsewhere, correct
-from pipeline.errors import Unavailable
+from pipeline.corrective import Correction, CorrectionPlan, Deeper, Elsewhere, Found, correct
+from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.expansion import ExpansionPlan, Generate, Turn
 from pipeline.fusion import FusionPlan
 from pipeline.hits import Hit
@@ -24,11 +24,12 @@ from pipeline.recall import (
     fused,
     is_exhausted,
     recall,
+    search_variants,
 )
 from pipeline.refinement import Refinement, RefinePlan, refine
 from pipeline.reranking import Reranking, RerankPlan, rerank
 from pipeline.scoring import Score, Tally
-from pipeline.stages import Stages, degraded_parts, latest
+from pipeline.stages import Stages, degraded_parts, is_late, latest
 from pipeline.stopwatch import Stopwatch
 from pipeline.trace import trace_of
 
@@ -65,7 +66,7 @@ class SearchPlan:
 
 
 # Asks the other source for the query or its variants; at most so many hits, best first.
-Fallback = Callable[[str, Sequence[Variant], int], Awaitable[Sequence[Hit]]]
+Fallback = Callable[[str, Sequence[Variant], int], Awaitable[Found]]
 
 
 async def without_vectors(variants: Sequence[Variant]) -> tuple[Variant, ...]:
@@ -108,14 +109,16 @@ class SearchResult:
 async def search(plan: SearchPlan, ports: Ports) -> SearchResult:
     """Run one search.
 
-    Raises Unavailable when every leg fails, or when `on_error` is closed and a part fails;
+    Raises Unavailable when every leg fails, or when `on_error` is closed and a part fails
+    (DeadlineExceeded if it had no time);
     NotFound for a corpus that does not exist; Overloaded from any part passes through.
     """
     watch = Stopwatch()
     stages = await run_stages(plan, ports, watch)
     degraded = degraded_parts(stages)
     if degraded and plan.on_error == "closed":
-        raise Unavailable(f"a needed part failed: {', '.join(degraded)}")
+        kind = DeadlineExceeded if is_late(stages) else Unavailable
+        raise kind(f"a needed part failed: {', '.join(degraded)}")
     return SearchResult(
         hits=stages.hits,
         candidates=latest(stages),
@@ -125,7 +128,7 @@ async def search(plan: SearchPlan, ports: Ports) -> SearchResult:
         rerank_applied=stages.reranked.applied,
         degraded=degraded,
         tally=stages.tally,
-        model=stages.reranked.model,
+        model=stages.reranked.model or stages.refined.model,
         timings_ms=watch.total(),
         context=stages.context,
         drifted=sum(drift.drifted for drift in stages.recalled.drifts),
@@ -175,7 +178,8 @@ def deepen_of(
     plan: SearchPlan, recalled: Recalled, ports: Ports
 ) -> Callable[[int], Awaitable[Deeper]]:
     async def deepen(depth: int) -> Deeper:
-        results = await ports.retrieve(recalled.variants, max(depth, plan.leg_k or 0))
+        depth_of_legs = max(depth, plan.leg_k or 0)
+        results = await search_variants(ports.retrieve, recalled.variants, depth_of_legs)
         try:
             hits = fused(plan.recalling, recalled.variants, results)
         except Unavailable:
@@ -191,7 +195,7 @@ def elsewhere_of(plan: SearchPlan, recalled: Recalled, ports: Ports) -> Elsewher
     if fallback is None or plan.correction is None or plan.correction.fallback is None:
         return None
 
-    async def elsewhere(depth: int) -> Sequence[Hit]:
+    async def elsewhere(depth: int) -> Found:
         return await fallback(recalled.query, recalled.variants, depth)
 
     return elsewhere

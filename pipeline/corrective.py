@@ -56,7 +56,7 @@ class Correction:
     `hits` survive, by logit; `graded` holds every candidate seen, the dropped too. `verdict` is
     the action after correction, None where nothing could be graded. `corrections` counts the
     rounds of looking further. `failure` is the scorer's, `failed_legs` failed while continuing,
-    `fallback_failure` says why the other source gave nothing. `steps` tells the trace.
+    `fallback_failure` says why the other source gave nothing, or not all. `steps` tells the trace.
     """
 
     hits: tuple[Hit, ...]
@@ -83,8 +83,18 @@ class Deeper:
 
 # Asks every leg for this depth with the same vectors, and fuses afresh.
 Deepen = Callable[[int], Awaitable[Deeper]]
-# Returns at most so many hits of the other source, best first; raises OnepassError.
-Elsewhere = Callable[[int], Awaitable[Sequence[Hit]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The other source's hits, best first, and what of it failed."""
+
+    hits: Sequence[Hit]
+    failure: OnepassError | None = None
+
+
+# Returns at most so many hits of the other source; raises OnepassError where there are none.
+Elsewhere = Callable[[int], Awaitable[Found]]
 
 
 @dataclass(slots=True)
@@ -167,8 +177,10 @@ async def fall_back(progress: Progress, elsewhere: Elsewhere, top_k: int) -> Non
         progress.fallback_failure = error
         progress.note("fallback", source=source, new=0, error=str(error))
         return
-    new = await progress.take([replace(hit, origin=source) for hit in found])
-    progress.note("fallback", source=source, new=new)
+    progress.fallback_failure = found.failure
+    new = await progress.take([replace(hit, origin=source) for hit in found.hits])
+    failed = {"error": str(found.failure)} if found.failure else {}
+    progress.note("fallback", source=source, new=new, **failed)
 
 
 async def extend(

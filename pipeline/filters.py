@@ -21,6 +21,7 @@ from pipeline.errors import InvalidInput
 MAX_DEPTH = 16
 MAX_NODES = 256
 MAX_VALUES = 1_000
+MAX_VALUES_IN_ALL = 4_000
 MAX_FIELD_CHARS = 256
 
 Scalar: TypeAlias = str | bool | int | float
@@ -163,14 +164,19 @@ KEYS = ("field", *GROUPS, *OPERATORS)
 
 @dataclass(slots=True)
 class _Budget:
-    """How many more nodes a filter may have: an object or an operator is one node."""
+    """How many more nodes a filter may have (an object or an operator is one), and how many more
+    values in its lists."""
 
     left: int = MAX_NODES
+    values: int = MAX_VALUES_IN_ALL
 
-    def spend(self, param: str) -> None:
+    def spend(self, param: str, values: int = 0) -> None:
         self.left -= 1
+        self.values -= values
         if self.left < 0:
             raise InvalidInput(f"a filter has at most {MAX_NODES} nodes", param)
+        if self.values < 0:
+            raise InvalidInput(f"a filter has at most {MAX_VALUES_IN_ALL} values in all", param)
 
 
 def parse_filter(raw: object) -> Filter:
@@ -219,7 +225,8 @@ def _parse_field(raw: Mapping[str, object], param: str, budget: _Budget) -> Filt
         raise InvalidInput(f"needs at least one of {', '.join(OPERATORS)}", param)
     comparisons = []
     for name in names:
-        budget.spend(f"{param}.{name}")
+        listed = raw[name] if name == "in" else None
+        budget.spend(f"{param}.{name}", len(listed) if isinstance(listed, list) else 0)
         comparisons.append(_parse_operator(path, name, raw[name], f"{param}.{name}"))
     return comparisons[0] if len(comparisons) == 1 else AllOf(tuple(comparisons))
 

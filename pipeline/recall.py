@@ -19,6 +19,9 @@ from pipeline.hits import Hit
 from pipeline.legs import LegResult, Variant
 from pipeline.stopwatch import Stopwatch
 
+# Some twenty variants at the greatest depth would take a second to fuse.
+MAX_VARIANT_DEPTH = 200
+
 Left = TypeVar("Left")
 Right = TypeVar("Right")
 
@@ -71,7 +74,7 @@ async def recall(
         with watch.stage("embed"):
             (variant,) = await embedding
         with watch.stage("retrieve"):
-            return variant, await retrieve([variant], plan.depth)
+            return variant, await search_variants(retrieve, [variant], plan.depth)
 
     async def others() -> tuple[Expansion, tuple[Drift, ...], Sequence[LegResult]]:
         if plan.expansion is None:
@@ -82,7 +85,7 @@ async def recall(
         (query,) = await embedding
         drifts = check_drift(query.vector, embedded, plan.expansion.drift_threshold)
         staying = kept(drifts, plan.expansion.drift)
-        results = await retrieve(staying, plan.depth) if staying else ()
+        results = await search_variants(retrieve, staying, plan.depth)
         return expansion, drifts, results
 
     try:
@@ -101,6 +104,19 @@ async def recall(
         drifts=drifts,
         expansion_failures=expansion.failures,
     )
+
+
+async def search_variants(
+    retrieve: Retrieve, variants: Sequence[Variant], depth: int
+) -> Sequence[LegResult]:
+    """Search each variant, those besides the query itself no deeper than their bound."""
+    bound = min(depth, MAX_VARIANT_DEPTH)
+    own = [variant for variant in variants if depth == bound or variant.number == 0]
+    others = [variant for variant in variants if variant not in own]
+    asked = [(own, depth)] if own else []
+    asked += [(others, bound)] if others else []
+    results = await asyncio.gather(*(retrieve(part, k) for part, k in asked))
+    return [result for part in results for result in part]
 
 
 async def together(

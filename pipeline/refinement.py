@@ -28,6 +28,7 @@ MAX_MEAN_WORD_CHARACTERS = 20
 
 # What refining may cost: longer texts, and hits beyond so many strips, stay as they are.
 MAX_CHARACTERS = 20_000
+MAX_CHARACTERS_IN_ALL = 200_000
 MAX_SCORED_STRIPS = 200
 
 CJK_STOPS = "。！？｡"  # noqa: RUF001
@@ -54,13 +55,19 @@ NOT_SPACE = re.compile(r"\S")
 
 @dataclass(frozen=True, slots=True)
 class RefinePlan:
-    """How to refine. `min_score` is a relevance; `max_strips` counts over all hits, None is the
-    published number for the mode.
+    """How to refine. `max_strips` counts over all hits, None is the published number for the mode.
+
+    `min_score` is a relevance, and not applied to the scores of `other_scales`: models that stand
+    in for the one it was chosen for.
     """
 
     mode: Mode = "sentences"
     min_score: float = 0.5
     max_strips: int | None = None
+    other_scales: frozenset[str] = frozenset()
+
+    def min_score_for(self, model: str | None) -> float:
+        return 0.0 if model in self.other_scales else self.min_score
 
     @property
     def limit(self) -> int:
@@ -71,13 +78,15 @@ class RefinePlan:
 class Refinement:
     """The same hits in the same order, with `refined` set where every strip has a score.
 
-    `failure` says why a hit has none: an error that is data here. `strips` tells the trace.
+    `failure` says why a hit has none: an error that is data here. `strips` tells the trace,
+    `model` scored them.
     """
 
     hits: tuple[Hit, ...]
     tally: Tally
     failure: OnepassError | None
     strips: tuple[dict[str, object], ...]
+    model: str | None = None
 
 
 class Span(NamedTuple):
@@ -95,6 +104,15 @@ class Strip:
     position: int
     span: Span
     pair: Pair
+
+
+class Scored(NamedTuple):
+    """Relevances by pair digest, how they were come by, why some are missing, whose they are."""
+
+    relevance: dict[str, float]
+    tally: Tally
+    failure: OnepassError | None
+    model: str | None
 
 
 async def refine(
@@ -116,15 +134,18 @@ async def refine(
     """
     strips = strips_within_bounds(query, hits, plan)
     known = known_relevances(query, (*judged, *hits), model)
-    relevance, tally, failure = await score_strips(query, strips, known, score, model)
+    scored = await score_strips(query, strips, known, score, model)
+    relevance, least = scored.relevance, plan.min_score_for(scored.model)
     whole = set(range(len(hits))) - {strip.hit for strip in strips}
     unscored = whole | {strip.hit for strip in strips if strip.pair.digest not in relevance}
-    kept = select([strip for strip in strips if strip.hit not in unscored], relevance, plan)
+    complete = [strip for strip in strips if strip.hit not in unscored]
+    kept = select(complete, relevance, plan.limit, least)
     refined = tuple(
         replace(hit, refined=None if at in unscored else recompose(hit.text, at, kept))
         for at, hit in enumerate(hits)
     )
-    return Refinement(refined, tally, failure, trace(hits, strips, relevance, kept))
+    told = trace(hits, strips, relevance, kept)
+    return Refinement(refined, scored.tally, scored.failure, told, scored.model)
 
 
 def known_relevances(query: str, hits: Sequence[Hit], model: str | None) -> dict[str, float]:
@@ -140,30 +161,29 @@ async def score_strips(
     known: dict[str, float],
     score: Score,
     model: str | None,
-) -> tuple[dict[str, float], Tally, OnepassError | None]:
-    """Return the relevance by pair digest, none at all where the scorer failed, and why.
-
-    What is `known` is not asked again.
-    """
+) -> Scored:
+    """Score what is not `known`. Nothing is known any more where the scorer failed."""
     wanted = {strip.pair.digest: strip.pair for strip in strips if strip.pair.digest not in known}
     tally = Tally(reused=sum(strip.pair.digest in known for strip in strips))
     if not wanted:
-        return known, tally, None
+        return Scored(known, tally, None, model)
     try:
         answer = await score(query, list(wanted.values()))
     except (Unavailable, DeadlineExceeded) as error:
-        return {}, Tally(), error
+        return Scored({}, Tally(), error, model)
     if model in (None, answer.model):
         known = known | relevances(wanted, answer)
-    return known, tally + answer.tally, failure_of(answer, model)
+    return Scored(known, tally + answer.tally, failure_of(answer, model), model or answer.model)
 
 
 def strips_within_bounds(query: str, hits: Sequence[Hit], plan: RefinePlan) -> list[Strip]:
     """Return the strips of the hits, best first, that refining may cost."""
     strips: list[Strip] = []
+    left = MAX_CHARACTERS_IN_ALL
     for at, hit in enumerate(hits):
-        if len(hit.text) > MAX_CHARACTERS:
+        if len(hit.text) > min(MAX_CHARACTERS, left):
             continue
+        left -= len(hit.text)
         more = strips_of(query, at, hit, plan)
         if len(strips) + len(more) > MAX_SCORED_STRIPS:
             break
@@ -199,11 +219,11 @@ def failure_of(answer: ScoreAnswer, model: str | None) -> OnepassError | None:
 
 
 def select(
-    strips: Sequence[Strip], relevance: Mapping[str, float], plan: RefinePlan
+    strips: Sequence[Strip], relevance: Mapping[str, float], limit: int, least: float
 ) -> frozenset[Strip]:
     """Return the strips that stay: the best ones, ties in the order of hits and positions."""
     best_first = sorted(strips, key=lambda strip: -relevance[strip.pair.digest])
-    best = [s for s in best_first[: plan.limit] if relevance[s.pair.digest] >= plan.min_score]
+    best = [strip for strip in best_first[:limit] if relevance[strip.pair.digest] >= least]
     return frozenset(best or best_first[:1])
 
 

@@ -15,13 +15,18 @@ from pipeline.stamps import RERANKED, rerank_guard
 class RerankPlan:
     """`top_n` hits in fused order are scored (None = all); the others follow, or are dropped.
 
-    Scored hits of a relevance below `min_score` are dropped (None = none are): the threshold is
-    never applied to a hit without a score.
+    Scored hits of a relevance below `min_score` are dropped (None = none are). The threshold is
+    never applied to a hit without a score, nor to the scores of `other_scales`: models that
+    stand in for the one it was chosen for.
     """
 
     top_n: int | None = None
     append_remaining: bool = True
     min_score: float | None = None
+    other_scales: frozenset[str] = frozenset()
+
+    def min_score_for(self, model: str | None) -> float | None:
+        return None if model in self.other_scales else self.min_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ async def rerank(
     seen = tuple(current.get(stable_key(hit)) or proven(query, hit, stamped.model) for hit in hits)
     scored = [hit for hit in seen if hit.stamp is not None]
     rest = [hit for hit in seen if hit.stamp is None]
-    ranked = sorted((hit for hit in scored if reaches(hit, plan.min_score)), key=strength_order)
+    least = plan.min_score_for(stamped.model)
+    ranked = sorted((hit for hit in scored if reaches(hit, least)), key=strength_order)
     if plan.append_remaining or stamped.failure is not None:
         ranked += rest
     if stamped.failure is None and stamped.model is not None:

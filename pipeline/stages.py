@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pipeline.context import Context
 from pipeline.corrective import Correction
+from pipeline.errors import DeadlineExceeded, OnepassError
 from pipeline.hits import Hit, stable_key
 from pipeline.recall import Recalled
 from pipeline.refinement import Refinement
@@ -29,6 +30,17 @@ class Stages:
         return self.refined.hits
 
     @property
+    def failures(self) -> tuple[OnepassError | None, ...]:
+        """What failed after recall, None where nothing did."""
+        corrected = self.corrected
+        return (
+            corrected.failure,
+            corrected.fallback_failure,
+            self.reranked.failure,
+            self.refined.failure,
+        )
+
+    @property
     def tally(self) -> Tally:
         return self.corrected.tally + self.reranked.tally + self.refined.tally
 
@@ -45,6 +57,11 @@ def degraded_parts(stages: Stages) -> tuple[str, ...]:
         "refine": stages.refined.failure is not None,
     }
     return tuple(part for part, has_failed in failed.items() if has_failed)
+
+
+def is_late(stages: Stages) -> bool:
+    """Whether a part failed for want of time."""
+    return any(isinstance(failure, DeadlineExceeded) for failure in stages.failures)
 
 
 def latest(stages: Stages) -> tuple[Hit, ...]:

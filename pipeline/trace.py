@@ -60,13 +60,7 @@ def variants_of(searched: Sequence[Variant], drifts: Sequence[Drift]) -> list[di
 
 def failures_of(stages: Stages) -> list[str]:
     """One line for each failure, each once."""
-    errors = (
-        stages.corrected.failure,
-        stages.corrected.fallback_failure,
-        stages.reranked.failure,
-        stages.refined.failure,
-    )
-    told = [*stages.recalled.expansion_failures, *(str(each) for each in errors if each)]
+    told = [*stages.recalled.expansion_failures, *(str(each) for each in stages.failures if each)]
     return list(dict.fromkeys(told))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pipeline.corrective import Found
 from pipeline.documents import Chunk
 from pipeline.errors import OnepassError, Unavailable
 from pipeline.hits import Hit, LegEntry
@@ -126,16 +127,22 @@ class FakeSource:
     def __init__(self, *ids: str, error: OnepassError | None = None) -> None:
         self.ids = ids
         self.error = error
+        self.partly: OnepassError | None = None
         self.depths: list[int] = []
 
-    async def __call__(self, query: str, variants: Sequence[Variant], depth: int) -> list[Hit]:
+    async def __call__(self, query: str, variants: Sequence[Variant], depth: int) -> Found:
         self.depths.append(depth)
         if self.error is not None:
             raise self.error
-        return [
-            replace(hit(identity, 1 / (60 + rank)), legs=(LegEntry("other", 0, rank, None, 0.0),))
-            for rank, identity in enumerate(self.ids[:depth], start=1)
-        ]
+        return Found(
+            [
+                replace(
+                    hit(identity, 1 / (60 + rank)), legs=(LegEntry("other", 0, rank, None, 0.0),)
+                )
+                for rank, identity in enumerate(self.ids[:depth], start=1)
+            ],
+            self.partly,
+        )
 
 
 def chunk(identity: str) -> Chunk:

@@ -63,6 +63,7 @@ EVERYTHING: dict[str, Any] = {
         "delimiter": "\n",
     },
     "on_error": "closed",
+    "on_overload": "degrade",
 }
 NULLABLE = {
     "leg_k",

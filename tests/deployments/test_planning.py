@@ -251,3 +251,20 @@ def test_a_web_search_that_is_not_there_cannot_be_fallen_back_to() -> None:
     with pytest.raises(InvalidInput, match="web_search") as refused:
         planned(ON, request, replace(ALL, web_search=False))
     assert refused.value.param == "corrective.fallback"
+
+
+def test_a_corpuss_filter_takes_the_place_of_the_general_one_whole() -> None:
+    defaults = SearchArgs.model_validate(
+        {
+            "filter": {"field": "lang", "eq": "en"},
+            "corpora": {"news": {"filter": {"field": "year", "gte": 2020}}},
+        }
+    )
+    assert defaults.for_corpus("news").filter == {"field": "year", "gte": 2020}
+    assert defaults.for_corpus("other").filter == {"field": "lang", "eq": "en"}
+
+
+@pytest.mark.parametrize("template", ["no place", "{query} {query}", "{query} {other}"])
+def test_a_template_has_one_place_for_the_query(template: str) -> None:
+    with pytest.raises(ConfigError, match=r"expansion\.templates\[0\]"):
+        AppArgs.model_validate({"search": {"expansion": {"templates": [template]}}})

@@ -21,11 +21,11 @@ from deployments.scorers import Scorers, make_scorers
 from deployments.search_options import SearchArgs
 from pipeline.chain import Ports, SearchPlan, search
 from pipeline.documents import Chunk, CorpusKey
-from pipeline.errors import NotFound, Unavailable
+from pipeline.errors import NotFound, Overloaded, Unavailable
 from pipeline.filters import AllOf, parse_filter
 from pipeline.hits import LegEntry
 from pipeline.legs import LegHit, LegResult, Variant
-from pipeline.scoring import PairScore, ScoreAnswer, Tally
+from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 from pipeline.sources import SourceRules
 from tests.deployments.handles import ScriptedHandle
 from tests.deployments.providers.service import Reply, Service
@@ -33,6 +33,7 @@ from tests.deployments.providers.service import Reply, Service
 CORPUS = CorpusKey("t", "c")
 EVERYTHING = Parts(scorer=True, embedder=True, chat=True, web_search=True)
 QUERY = Variant(0, "original", "q")
+YEAR = parse_filter({"field": "year", "gte": 2020})
 
 
 @pytest.fixture
@@ -60,10 +61,11 @@ def reached(
     web: WebSearch | None = None,
 ) -> tuple[SearchPlan, Ports]:
     given = {"query": "q", "corpus": "c", **(request or {})}
-    options = resolve(SearchArgs.model_validate(defaults or {}), given, EVERYTHING)
+    configured = SearchArgs.model_validate(defaults or {})
+    options = resolve(configured, given, EVERYTHING)
     plan = plan_search(options, given)
     reach = Reach(retrieval, embedder, scorers, chat, web, leg_timeout_ms=5000)
-    return plan, reach.ports(plan, options, given, CORPUS, time.monotonic() + 3600)
+    return plan, reach.ports(plan, options, configured, given, CORPUS, time.monotonic() + 3600)
 
 
 def found(leg: str, *ids: str, variant: int = 0) -> LegResult:
@@ -117,7 +119,7 @@ async def test_another_corpus_of_the_same_tenant_is_asked_with_the_vectors_that_
     _, ports = reached(retrieval, defaults=defaults, embedder=embedder)
     assert ports.fallback is not None
     variants = await ports.embed([QUERY])
-    hits = await ports.fallback("q", variants, 2)
+    hits = (await ports.fallback("q", variants, 2)).hits
     assert [(hit.id, hit.metadata) for hit in hits] == [
         ("b", {"private": "b"}),
         ("a", {"private": "a"}),
@@ -129,11 +131,43 @@ async def test_another_corpus_of_the_same_tenant_is_asked_with_the_vectors_that_
     assert len(embedder.sent) == 1
 
 
-async def test_a_fallback_corpus_of_which_one_leg_fails_gives_what_the_other_has() -> None:
+async def test_another_corpus_is_narrowed_by_its_own_options_too() -> None:
+    retrieval = ScriptedHandle([found("bm25", "x")])
+    own = {"filter": {"field": "public", "eq": True}, "sources": {"block": ["salaries/*"]}}
+    defaults = {**correcting("corpus:hr"), "corpora": {"hr": own}}
+    _, ports = reached(retrieval, defaults=defaults, request={"filter": YEAR})
+    assert ports.fallback is not None
+    await ports.fallback("q", [QUERY], 5)
+    ((_, (_, ((_, query),), _)),) = retrieval.sent
+    assert query.filter == AllOf((YEAR, parse_filter(own["filter"])))
+    assert query.sources == (SourceRules(None, ("salaries/*",)),)
+
+
+async def test_the_corpus_that_is_asked_is_no_fallback_of_itself() -> None:
+    _, ports = reached(ScriptedHandle(), defaults=correcting("corpus:c"))
+    assert ports.fallback is None
+
+
+async def test_a_full_scorer_is_overload_unless_it_is_to_be_taken_for_a_failed_one() -> None:
+    for defaults, error in (({}, Overloaded), ({"on_overload": "degrade"}, Unavailable)):
+        scorers, _ = local(Overloaded("full", None, 1))
+        _, ports = reached(scorers=scorers, defaults=defaults)
+        assert ports.score is not None
+        with pytest.raises(error):
+            await ports.score("q", [Pair("d", "text")])
+        assert not scorers.breaker.is_open
+        await scorers.close()
+
+
+async def test_a_fallback_corpus_of_which_one_leg_fails_gives_the_others_hits_and_says_so() -> None:
     retrieval = ScriptedHandle([LegResult("dense", 0, 5, error="boom"), found("bm25", "x")])
     _, ports = reached(retrieval, defaults=correcting("corpus:other"))
     assert ports.fallback is not None
-    assert [hit.id for hit in await ports.fallback("q", [QUERY], 5)] == ["x"]
+    given = await ports.fallback("q", [QUERY], 5)
+    assert ([hit.id for hit in given.hits], str(given.failure)) == (
+        ["x"],
+        "legs of the fallback corpus failed: dense",
+    )
 
 
 @pytest.mark.parametrize("error", [NotFound("no such corpus", "corpus"), Unavailable("down")])
@@ -154,12 +188,23 @@ async def test_a_web_search_gives_hits_whose_place_is_all_that_is_known(
     web = WebSearch(WebSearchArgs(base_url=service.url), http)
     _, ports = reached(defaults=correcting("http"), web=web)
     assert ports.fallback is not None
-    first, second = await ports.fallback("the judged query", [QUERY], 5)
+    first, second = (await ports.fallback("the judged query", [QUERY], 5)).hits
     assert service.bodies == [{"query": "the judged query", "top_k": 5}]
     assert (first.text, first.source, first.metadata) == ("one", "https://e.org/1", {})
     assert (first.legs, first.retrieval_score) == ((LegEntry("http", 0, 1, None, 1 / 61),), None)
     assert [hit.fusion_score for hit in (first, second)] == [1 / 61, 1 / 62]
     assert second.source is None
+
+
+async def test_source_rules_hold_for_the_web_too(service: Service, http: Http) -> None:
+    urls = ("https://good.org/1", "https://bad.org/2")
+    service.says(Reply({"results": [{"text": url, "url": url} for url in urls]}))
+    web = WebSearch(WebSearchArgs(base_url=service.url), http)
+    request = {"sources": {"block": ["https://bad.org/*"]}}
+    _, ports = reached(defaults=correcting("http"), web=web, request=request)
+    assert ports.fallback is not None
+    hits = (await ports.fallback("q", [QUERY], 5)).hits
+    assert [hit.source for hit in hits] == ["https://good.org/1"]
 
 
 async def test_a_chat_endpoint_writes_the_variants(service: Service, http: Http) -> None:

@@ -221,3 +221,22 @@ async def test_overload_of_the_scorer_or_the_fallback_passes_through() -> None:
     busy = FakeSource(error=Overloaded("full", None, 1))
     with pytest.raises(Overloaded):
         await search(ALL_ON, replace(ports(CountingScorer(LOW)), fallback=busy))
+
+
+async def test_closed_on_error_a_part_that_had_no_time_is_a_deadline() -> None:
+    async def late(query: str, pairs: Sequence[Pair]) -> ScoreAnswer:
+        raise DeadlineExceeded("no time is left for scoring")
+
+    plan = SearchPlan("q", 3, 3, rerank=RerankPlan(), on_error="closed")
+    with pytest.raises(DeadlineExceeded, match="rerank"):
+        await search(plan, Ports(FakeLegs(dense=["a"]).retrieve, score=late))
+
+
+async def test_a_fallback_that_gave_only_a_part_is_named_and_its_hits_are_there() -> None:
+    source = FakeSource("x")
+    source.partly = Unavailable("legs of the fallback corpus failed: dense")
+    plan = SearchPlan("q", 3, 3, correction=CorrectionPlan(fallback="corpus:other"))
+    scorer = CountingScorer({"a": -9.0, "x": 9.0})
+    ports = Ports(FakeLegs(dense=["a"]).retrieve, score=scorer, fallback=source)
+    result = await search(plan, ports)
+    assert ([one.id for one in result.hits], result.degraded) == (["x"], ("fallback",))

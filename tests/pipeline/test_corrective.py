@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.corrective import Correction, CorrectionPlan, Deeper, correct
+from pipeline.corrective import Correction, CorrectionPlan, Deeper, Found, correct
 from pipeline.errors import InvalidInput
 from pipeline.grading import Thresholds
 from pipeline.hits import Hit
@@ -189,9 +189,9 @@ class Elsewhere:
         self.hits = hits
         self.depths: list[int] = []
 
-    async def __call__(self, depth: int) -> tuple[Hit, ...]:
+    async def __call__(self, depth: int) -> Found:
         self.depths.append(depth)
-        return self.hits
+        return Found(self.hits)
 
 
 @pytest.mark.parametrize(

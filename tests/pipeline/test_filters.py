@@ -294,3 +294,10 @@ def test_operators_of_one_field_must_all_hold() -> None:
 def test_integers_beyond_float64_are_infinite() -> None:
     assert passes({"field": "k", "gt": 1e308}, {"k": 10**400})
     assert passes({"field": "k", "lt": -1e308}, {"k": -(10**400)})
+
+
+def test_the_values_of_all_lists_together_are_bounded() -> None:
+    lists = [{"field": f"f{n}", "in": list(range(1000))} for n in range(4)]
+    assert parse_filter({"all": lists})
+    with pytest.raises(InvalidInput, match="4000 values in all"):
+        parse_filter({"all": [*lists, {"field": "g", "in": [1]}]})

@@ -11,7 +11,14 @@ from pipeline.errors import NotFound, Overloaded, Unavailable
 from pipeline.expansion import ExpansionPlan, Generate, Turn
 from pipeline.fusion import FusionPlan
 from pipeline.legs import LegResult, Variant
-from pipeline.recall import Recalled, RecallPlan, recall, together
+from pipeline.recall import (
+    MAX_VARIANT_DEPTH,
+    Recalled,
+    RecallPlan,
+    recall,
+    search_variants,
+    together,
+)
 from pipeline.stopwatch import Stopwatch
 from tests.fakes import FakeEmbedder, FakeLegs
 
@@ -225,3 +232,21 @@ async def test_whichever_side_raises_first_ends_the_other_at_once() -> None:
         with pytest.raises(NotFound):
             await together(left, right)
         assert ended.is_set()
+
+
+async def test_variants_besides_the_query_are_searched_no_deeper_than_their_bound() -> None:
+    ids = [f"n{n:03d}" for n in range(400)]
+    legs = FakeLegs(bm25=ids)
+    asked: list[tuple[list[int], int]] = []
+
+    async def retrieve(variants: Sequence[Variant], depth: int) -> Sequence[LegResult]:
+        asked.append(([variant.number for variant in variants], depth))
+        return await legs.retrieve(variants, depth)
+
+    variants = [Variant(0, "original", "q"), Variant(1, "template", "t")]
+    results = await search_variants(retrieve, variants, 300)
+    assert asked == [([0], 300), ([1], MAX_VARIANT_DEPTH)]
+    assert [len(result.hits) for result in results] == [300, 200]
+    asked.clear()
+    await search_variants(retrieve, variants, 200)
+    assert asked == [([0, 1], 200)]

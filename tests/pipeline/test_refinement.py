@@ -264,3 +264,23 @@ def test_windows_lose_nothing_but_spaces(text: str) -> None:
 
 def cut(split: Callable[[str], list[Span]], text: str) -> list[str]:
     return [text[span.start : span.end] for span in split(text)]
+
+
+async def test_a_min_score_is_not_applied_to_a_model_on_another_scale() -> None:
+    plan = RefinePlan(min_score=0.99, other_scales=frozenset({"stand-in@1"}))
+    for model, kept in (("fake@1", STRIP_A), ("stand-in@1", ABC)):
+        scorer = CountingScorer({STRIP_A: 1.0, STRIP_B: 0.5, STRIP_C: 0.0}, model=model)
+        result = await refine("q", [hit(ABC)], plan, scorer, model=None)
+        assert (refined(result.hits), result.model) == ([kept], model)
+
+
+async def test_what_refining_costs_is_bounded_and_the_rest_stays_whole() -> None:
+    long = "One two. " * 2_200  # nearly as long as a text may be
+    hits = [replace(hit(f"{n}"), text=f"{n} {long}") for n in range(3)]
+    scorer = CountingScorer({})
+    result = await refine("q", hits, RefinePlan(mode="passage"), scorer, model=None)
+    assert scorer.passes == 3
+    scorer = CountingScorer({})
+    await refine("q", hits, RefinePlan(mode="sentences"), scorer, model=None)
+    assert scorer.passes == 0
+    assert [one.refined for one in result.hits] == [None] * 3

@@ -187,3 +187,12 @@ async def test_no_hits_are_reranked_without_a_pass() -> None:
     scorer = CountingScorer({})
     ranking = await rerank("q", [], RerankPlan(), scorer)
     assert (ranking.hits, ranking.applied, scorer.passes) == ((), True, 0)
+
+
+async def test_a_min_score_is_not_applied_to_a_model_on_another_scale() -> None:
+    hits = [hit("a"), hit("b")]
+    plan = RerankPlan(min_score=0.9, other_scales=frozenset({"stand-in@1"}))
+    for model, kept in (("fake@1", []), ("stand-in@1", ["a", "b"])):
+        scorer = CountingScorer({"a": 1.0, "b": 0.0}, model=model)
+        result = await rerank("q", hits, plan, scorer)
+        assert [one.id for one in result.hits] == kept

@@ -40,7 +40,8 @@ def test_markdown_that_is_only_a_heading_keeps_it_as_text(tmp_path: Path) -> Non
 
 
 def test_json_lines_give_a_document_each_and_missing_ids_are_their_lines(tmp_path: Path) -> None:
-    file = write(tmp_path, "f.jsonl", '{"id": "x", "text": "a"}\n\n{"text": "b", "source": "s"}\n{"_id": "y"}')
+    lines = ('{"id": "x", "text": "a"}', "", '{"text": "b", "source": "s"}', '{"_id": "y"}')
+    file = write(tmp_path, "f.jsonl", "\n".join(lines))
     assert list(read_documents("f.jsonl", file)) == [
         {"id": "x", "source": "f.jsonl", "text": "a"},
         {"id": "f.jsonl:3", "source": "s", "text": "b"},
