@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +17,7 @@ from deployments.cli.client import Client
 from deployments.cli.judgements import JudgedQuery
 from deployments.cli.settings_file import read_text, with_thresholds
 from pipeline.calibration import Bin, Calibration, Errors, fit, histogram, judge
-from pipeline.errors import InvalidInput
+from pipeline.errors import InvalidInput, Unavailable
 from pipeline.stamps import digest
 
 # Every candidate is scored, none is dropped, and all come back: the server cuts the number down
@@ -27,6 +29,8 @@ SCORE_ALL = {
     "refine": False,
     "include_context": False,
 }
+# Where one of these failed, candidates may lack the scores that the others have.
+SCORING_PARTS = frozenset({"correct", "rerank"})
 # A partially relevant document speaks for neither side.
 OUTCOMES = {"relevant": True, "highly_relevant": True, "not_relevant": False}
 BAR = 20
@@ -50,12 +54,50 @@ class Report:
     bins: tuple[Bin, ...]
 
 
-def searched_scores(client: Client, corpus: str, query: JudgedQuery) -> Iterator[JudgedScore]:
-    """Score a query's candidates and yield what is judged of them."""
-    answer = client.search({**SCORE_ALL, "corpus": corpus, "query": query.text})
+def searched_scores(
+    client: Client, corpus: str, queries: Sequence[JudgedQuery], progress: Callable[[], None]
+) -> list[JudgedScore]:
+    """Score each query's candidates and return what is judged of them.
+
+    `progress` is called after each search. Raises Unavailable, after the last, unless every
+    candidate has a score of the model now served: a fallback's lie on another scale.
+    """
+    model = needed_model(client)
+    scores: list[JudgedScore] = []
+    flaws: Counter[str] = Counter()
+    for query in queries:
+        answer = client.search({**SCORE_ALL, "corpus": corpus, "query": query.text})
+        flaws.update(flaws_of(answer, model))
+        scores += judged_scores(query, chunks_of(answer))
+        progress()
+    if flaws:
+        counts = ", ".join(f"{count} {flaw}" for flaw, count in sorted(flaws.items()))
+        raise Unavailable(f"nothing was fitted: of {len(queries)} answers {counts}")
+    return scores
+
+
+def needed_model(client: Client) -> str:
+    """Return the model now served; InvalidInput if there is none."""
+    model = client.served_model()
+    if model is None:
+        raise InvalidInput("calibration needs a scorer, and the server has none")
+    return model
+
+
+def flaws_of(answer: Mapping[str, Any], model: str) -> list[str]:
+    """Say why an answer's scores are not to be fitted; an answer without any names no model."""
+    flaws = []
+    if answer["model"] not in (model, None):
+        flaws.append("came from another model than the one served")
+    if not SCORING_PARTS.isdisjoint(answer["degraded"]):
+        flaws.append("lack scores because a part failed")
+    return flaws
+
+
+def chunks_of(answer: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the document and the relevance of each hit that has a score."""
     scored = [(hit["document_id"], hit["scores"]["cross_encoder"]) for hit in answer["hits"]]
-    chunks = [(document, score["relevance"]) for document, score in scored if score is not None]
-    return judged_scores(query, chunks)
+    return [(document, score["relevance"]) for document, score in scored if score is not None]
 
 
 def judged_scores(query: JudgedQuery, chunks: Iterable[tuple[str, float]]) -> Iterator[JudgedScore]:
@@ -75,9 +117,7 @@ def judged_scores(query: JudgedQuery, chunks: Iterable[tuple[str, float]]) -> It
 
 def feedback_scores(client: Client, corpus: str) -> list[JudgedScore]:
     """Return the scores of the model now served that feedback has judged, by retrieval."""
-    model = client.served_model()
-    if model is None:
-        raise InvalidInput("calibration needs a scorer, and the server has none")
+    model = needed_model(client)
     return [
         JudgedScore(row["retrieval_id"], row["relevance"], OUTCOMES[row["outcome"]])
         for row in client.judged_scores(corpus)
@@ -115,8 +155,10 @@ def parted(scores: Sequence[JudgedScore]) -> tuple[list[float], list[float]]:
 
 def write_thresholds(path: Path, corpus: str, calibration: Calibration) -> None:
     """Put the thresholds into a Serve configuration file; ConfigError leaves it as it was."""
+    text = read_text(path)
+    check_text(text, str(path))
     changed = with_thresholds(
-        read_text(path),
+        text,
         corpus,
         calibration.correct_threshold,
         calibration.incorrect_threshold,

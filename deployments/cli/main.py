@@ -202,11 +202,8 @@ def search_all(
     client: Client, corpus: str, queries: list[JudgedQuery]
 ) -> list[calibrating.JudgedScore]:
     with Progress(console=errors) as progress:
-        return [
-            score
-            for query in progress.track(queries, description="searching")
-            for score in calibrating.searched_scores(client, corpus, query)
-        ]
+        bar = progress.add_task("searching", total=len(queries))
+        return calibrating.searched_scores(client, corpus, queries, lambda: progress.advance(bar))
 
 
 def main() -> None:

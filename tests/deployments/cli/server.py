@@ -71,6 +71,7 @@ def search_answer(*hits: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "hits": list(hits),
         "forward_passes": 0,
         "cached_scores": 0,
+        "model": "m@1",
         "degraded": [],
         "timings_ms": {"total": 10.0},
         **fields,

@@ -18,10 +18,11 @@ from deployments.cli.client import Client
 from deployments.cli.judgements import JudgedQuery
 from deployments.options import ConfigError
 from pipeline.calibration import Calibration, Errors
-from pipeline.errors import InvalidInput
+from pipeline.errors import InvalidInput, Unavailable
 from tests.deployments.cli.server import SmallServer, hit, search_answer
 
 APPLICATION = "applications:\n- import_path: deployments.app:build\n"
+FITTED = Calibration(0.6, 0.05, Errors(20, 20, 0.0, 0.0, 1.0, 1.0))
 
 
 def row(outcome: str, relevance: float | None = 0.5, model: str = "m@1") -> dict[str, Any]:
@@ -34,15 +35,23 @@ def row(outcome: str, relevance: float | None = 0.5, model: str = "m@1") -> dict
     }
 
 
+def searched(
+    queries: list[JudgedQuery], *answers: dict[str, Any], model: str | None = "m@1"
+) -> list[JudgedScore]:
+    """Let a server of `model` give the answers in turn."""
+    left = list(answers)
+
+    def answer(method: str, path: str, _: Any) -> tuple[int, Any]:
+        return 200, {"model": model} if path == "/v1/status" else left.pop(0)
+
+    with SmallServer(answer) as server, Client(server.url) as client:
+        return searched_scores(client, "docs", queries, lambda: None)
+
+
 def test_a_relevant_document_counts_at_its_best_chunk_and_every_other_chunk_as_irrelevant() -> None:
     hits = [hit("good", 0.2), hit("good", 0.9, 1), hit("bad", 0.3), hit("bad", 0.1, 1), hit("new")]
     query = JudgedQuery("q", "which?", {"good": 2, "bad": 0})
-    with (
-        SmallServer(lambda *_: (200, search_answer(*hits))) as server,
-        Client(server.url) as client,
-    ):
-        scores = list(searched_scores(client, "docs", query))
-    assert scores == [
+    assert searched([query], search_answer(*hits)) == [
         JudgedScore("q", 0.3, relevant=False),
         JudgedScore("q", 0.1, relevant=False),
         JudgedScore("q", 0.9, relevant=True),
@@ -50,10 +59,11 @@ def test_a_relevant_document_counts_at_its_best_chunk_and_every_other_chunk_as_i
 
 
 def test_a_calibrating_search_scores_every_candidate_and_drops_none() -> None:
-    query = JudgedQuery("q", "which?", {})
+    queries, done = [JudgedQuery("q", "which?", {})], []
     with SmallServer(lambda *_: (200, search_answer())) as server, Client(server.url) as client:
-        assert list(searched_scores(client, "docs", query)) == []
-    assert server.requests == [
+        assert searched_scores(client, "docs", queries, lambda: done.append(1)) == []
+    assert done == [1]
+    assert server.requests[1:] == [
         (
             "POST",
             "/v1/search",
@@ -68,6 +78,43 @@ def test_a_calibrating_search_scores_every_candidate_and_drops_none() -> None:
             },
         )
     ]
+
+
+QUERIES = [JudgedQuery(id, "which?", {"good": 1}) for id in "abc"]
+
+
+def test_scores_that_a_fallback_gave_are_not_fitted() -> None:
+    served = search_answer(hit("good", 0.9))
+    fallback = search_answer(hit("good", 0.1), model="spare/x")
+    with pytest.raises(Unavailable) as refused:
+        searched(QUERIES, served, fallback, fallback)
+    assert str(refused.value) == (
+        "nothing was fitted: of 3 answers 2 came from another model than the one served"
+    )
+
+
+def test_scores_of_answers_in_which_a_scoring_part_failed_are_not_fitted() -> None:
+    served = search_answer(hit("good", 0.9))
+    failed = search_answer(hit("good"), degraded=["rerank"], model=None)
+    fallback = search_answer(hit("good", 0.1), degraded=["tracking", "correct"], model="spare/x")
+    with pytest.raises(Unavailable) as refused:
+        searched(QUERIES, failed, served, fallback)
+    assert str(refused.value) == (
+        "nothing was fitted: of 3 answers 1 came from another model than the one served, "
+        "2 lack scores because a part failed"
+    )
+
+
+def test_a_part_that_scores_nothing_may_fail_and_a_query_may_find_nothing() -> None:
+    untracked = search_answer(hit("good", 0.9), degraded=["tracking"])
+    assert searched(QUERIES[:2], untracked, search_answer(model=None)) == [
+        JudgedScore("a", 0.9, relevant=True)
+    ]
+
+
+def test_nothing_is_searched_where_there_is_no_scorer() -> None:
+    with pytest.raises(InvalidInput, match="the server has none"):
+        searched(QUERIES, model=None)
 
 
 def test_feedback_counts_for_the_model_now_served_and_leaves_out_the_undecided() -> None:
@@ -145,11 +192,65 @@ def test_thresholds_are_fitted_to_one_half_and_judged_by_the_other() -> None:
 def test_thresholds_are_written_where_the_composer_reads_them(tmp_path: Path) -> None:
     file = tmp_path / "serve_config.yaml"
     file.write_text(APPLICATION)
-    fitted = Calibration(0.6, 0.05, Errors(20, 20, 0.0, 0.0, 1.0, 1.0))
-    write_thresholds(file, "docs", fitted)
+    write_thresholds(file, "docs", FITTED)
     (composer,) = yaml.safe_load(file.read_text())["applications"][0]["deployments"]
     assert composer["user_config"] == {
         "corpora": {"docs": {"corrective": {"correct_threshold": 0.6, "incorrect_threshold": 0.05}}}
+    }
+
+
+@pytest.mark.parametrize("broken", ["5", "text", "[5]", "[[]]", "[null]"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "{}",
+        "applications: {}",
+        "applications: [{{import_path: {}}}]",
+        APPLICATION + "  args: {}",
+        APPLICATION + "  deployments: {}",
+        APPLICATION + "  deployments: [{{name: Composer, user_config: {}}}]",
+        APPLICATION + "  deployments: [{{name: Composer, user_config: {{corpora: {}}}}}]",
+        APPLICATION + "  deployments: [{{name: Composer, user_config: {{corpora: {{docs: {}}}}}}}]",
+        APPLICATION
+        + "  deployments:\n  - name: Composer\n"
+        + "    user_config: {{corpora: {{docs: {{corrective: {}}}}}}}",
+    ],
+)
+def test_a_broken_file_is_refused_and_left_as_it_was(
+    tmp_path: Path, frame: str, broken: str
+) -> None:
+    file = tmp_path / "serve_config.yaml"
+    file.write_text(frame.format(broken))
+    with pytest.raises(ConfigError) as refused:
+        write_thresholds(file, "docs", FITTED)
+    assert "\n" not in str(refused.value)
+    assert file.read_text() == frame.format(broken)
+
+
+@pytest.mark.parametrize(
+    "deployments",
+    [
+        "null",
+        "[]",
+        "[{name: null}, {user_config: 5}]",
+        "[{name: Composer}]",
+        "[{name: Composer, user_config: null}]",
+    ],
+)
+def test_thresholds_find_their_place_where_parts_are_left_empty(
+    tmp_path: Path, deployments: str
+) -> None:
+    file = tmp_path / "serve_config.yaml"
+    file.write_text(f"{APPLICATION}  deployments: {deployments}\n")
+    write_thresholds(file, "docs", FITTED)
+    *_, composer = yaml.safe_load(file.read_text())["applications"][0]["deployments"]
+    assert composer == {
+        "name": "Composer",
+        "user_config": {
+            "corpora": {
+                "docs": {"corrective": {"correct_threshold": 0.6, "incorrect_threshold": 0.05}}
+            }
+        },
     }
 
 
@@ -158,5 +259,5 @@ def test_a_file_that_would_become_wrong_is_left_as_it_was(tmp_path: Path) -> Non
     file.write_text(APPLICATION + "  args: {scorer: {thread: 2}}\n")
     before = file.read_text()
     with pytest.raises(ConfigError, match=r"scorer\.thread"):
-        write_thresholds(file, "docs", Calibration(0.6, 0.05, Errors(0, 0, None, None, None, None)))
+        write_thresholds(file, "docs", FITTED)
     assert file.read_text() == before

@@ -25,6 +25,8 @@ def judged(tmp_path: Path) -> list[str]:
 
 def run(*arguments: str, status: int = 0) -> str:
     def answer(method: str, path: str, request: Any) -> tuple[int, Any]:
+        if path == "/v1/status":
+            return 200, {"model": "m@1"}
         return 200, search_answer(hit("b", 0.1), hit("a", 0.9), forward_passes=2)
 
     with SmallServer(answer) as server:
