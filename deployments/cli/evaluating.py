@@ -142,6 +142,7 @@ def remarks(results: Sequence[StageResult | Absent]) -> list[str]:
         quality = measured[0].quality
         lines.append(
             f"means over {quality.queries} queries; {quality.left_out} without a relevant "
-            "document are left out; passes and scores from the cache are per query"
+            "document are left out; passes and scores from the cache are per query; "
+            "the searches are recorded like any others"
         )
     return lines

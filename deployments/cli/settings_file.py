@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -52,11 +52,17 @@ def parse(text: str, name: str) -> Any:
 
 
 def applications_of(config: Any, name: str) -> list[dict[str, Any]]:
-    """Return the Onepass applications of a parsed file; ConfigError if there is none."""
+    """Return the Onepass applications of a parsed file.
+
+    ConfigError if there is none, or if one's `deployments` is not a list of objects.
+    """
     listed = config.get("applications") if isinstance(config, dict) else None
-    ours = [one for one in listed or [] if is_ours(one)]
+    ours = [one for one in listed if is_ours(one)] if isinstance(listed, list) else []
     if not ours:
         raise ConfigError(f"{name}: no application has import_path: {IMPORT_PATH}")
+    for application in ours:
+        if not is_list_of_objects(application.get("deployments")):
+            raise ConfigError(f"{name}: deployments must be a list of objects, each with a name")
     return ours
 
 
@@ -64,27 +70,72 @@ def is_ours(application: Any) -> bool:
     return isinstance(application, dict) and application.get("import_path") == IMPORT_PATH
 
 
+def is_list_of_objects(value: Any) -> bool:
+    """Whether a part of the file is one; a part that is left empty holds none."""
+    return value is None or (
+        isinstance(value, list) and all(isinstance(item, dict) for item in value)
+    )
+
+
 def with_thresholds(text: str, corpus: str, correct: float, incorrect: float, name: str) -> str:
     """Return a file's text with a corpus's thresholds in the Composer's `user_config`.
 
     Everything else stays as it is, comments too. ConfigError if the file has no Onepass
-    application, or several, of which one would have to be chosen.
+    application, or several, of which one would have to be chosen; and if something else would
+    change, as where the thresholds stand in what an anchor shares.
     """
-    parse(text, name)
+    before = parse(text, name)
     yaml = layout_of(text)
     config = yaml.load(text)
     applications = applications_of(config, name)
     if len(applications) > 1:
         raise ConfigError(f"{name}: holds several Onepass applications, and one is needed")
-    thresholds = {
-        "correct_threshold": plain_number(correct),
-        "incorrect_threshold": plain_number(incorrect),
-    }
-    change = {"user_config": {"corpora": {safe_key(corpus): {"corrective": thresholds}}}}
-    lay_over(composer_of(applications[0]), change)
+    wanted = {"correct_threshold": correct, "incorrect_threshold": incorrect}
+    written = {key: plain_number(value) for key, value in wanted.items()}
+    lay_over(composer_of(applications[0]), changes_for(safe_key(corpus), written))
     changed = io.StringIO()
     yaml.dump(config, changed)
+    if parse(changed.getvalue(), name) != intended(before, changes_for(corpus, wanted)):
+        by_hand = ", ".join(f"{key}: {without_exponent(value)}" for key, value in wanted.items())
+        raise ConfigError(
+            f"{name}: other settings would change too, as where an anchor is shared; "
+            f"write by hand into the corpus's corrective: {by_hand}"
+        )
     return changed.getvalue()
+
+
+def changes_for(corpus: str, thresholds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is to be laid over the Composer's entry."""
+    return {"user_config": {"corpora": {corpus: {"corrective": thresholds}}}}
+
+
+def intended(config: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a parsed file with the change in its one Composer and nowhere else."""
+    applications = [
+        {**one, "deployments": with_composer(one.get("deployments") or [], change)}
+        if is_ours(one)
+        else one
+        for one in config["applications"]
+    ]
+    return {**config, "applications": applications}
+
+
+def with_composer(deployments: list[dict[str, Any]], change: Mapping[str, Any]) -> list[Any]:
+    place = place_of_composer(deployments)
+    old = deployments[place] if place < len(deployments) else {"name": COMPOSER}
+    return [*deployments[:place], laid_over(old, change), *deployments[place + 1 :]]
+
+
+def laid_over(old: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy with the changes, so that what shares `old` keeps it."""
+    kept = old if isinstance(old, Mapping) else {}
+    return {
+        **kept,
+        **{
+            key: laid_over(kept.get(key), value) if isinstance(value, Mapping) else value
+            for key, value in changes.items()
+        },
+    }
 
 
 def layout_of(text: str) -> YAML:
@@ -99,7 +150,11 @@ def layout_of(text: str) -> YAML:
 
 def plain_number(value: float) -> Any:
     """Return a number that is written without an exponent: Serve's parser takes 1e-05 for text."""
-    return YAML().load(f"{Decimal(repr(value)):f}")
+    return YAML().load(without_exponent(value))
+
+
+def without_exponent(value: float) -> str:
+    return f"{Decimal(repr(value)):f}"
 
 
 def safe_key(key: str) -> str:
@@ -116,13 +171,18 @@ def composer_of(application: Any) -> Any:
     if not application.get("deployments"):
         put(application, "deployments", CommentedSeq())
     deployments = application["deployments"]
-    for deployment in deployments:
-        if deployment.get("name") == COMPOSER:
-            return deployment
-    trailing = cut_trailing(deployments)
-    deployments.append(CommentedMap(name=COMPOSER))
-    add_trailing(deployments, trailing)
-    return deployments[-1]
+    place = place_of_composer(deployments)
+    if place == len(deployments):
+        trailing = cut_trailing(deployments)
+        deployments.append(CommentedMap(name=COMPOSER))
+        add_trailing(deployments, trailing)
+    return deployments[place]
+
+
+def place_of_composer(deployments: Sequence[Mapping[str, Any]]) -> int:
+    """Return the place of the first Composer, the end where there is none."""
+    names = [deployment.get("name") for deployment in deployments]
+    return names.index(COMPOSER) if COMPOSER in names else len(names)
 
 
 def lay_over(node: CommentedMap, changes: Mapping[str, Any]) -> None:

@@ -21,6 +21,8 @@ def test_the_shipped_configuration_is_sound() -> None:
         ("applications: [", "while parsing"),
         ("applications: []", "no application has import_path"),
         ("[]", "no application has import_path"),
+        ("applications: 5", "no application has import_path"),
+        (APPLICATION + "  deployments: [Composer]", "deployments must be a list of objects"),
         (APPLICATION + "  args: {scorer: {thread: 2}}\n", "configuration: scorer.thread: Extra"),
         (APPLICATION + "  args: {scorer: {threads: 0}}\n", "configuration: scorer.threads"),
         (

@@ -75,7 +75,8 @@ def test_a_stage_that_the_server_cannot_do_is_absent_with_its_reason() -> None:
     assert remarks(list(results.values())) == [
         f"dense: not available: {reason}",
         "means over 2 queries; 1 without a relevant document are left out; "
-        "passes and scores from the cache are per query",
+        "passes and scores from the cache are per query; "
+        "the searches are recorded like any others",
     ]
 
 

@@ -150,6 +150,80 @@ def test_a_file_that_cannot_take_thresholds_is_refused_in_one_line(text: str, me
     assert "\n" not in str(refused.value)
 
 
+SHARED = {
+    "with another deployment": """\
+  - {name: Retrieval, user_config: &shared {top_k: 5}}
+  - {name: Composer, user_config: *shared}
+""",
+    "with another corpus": """\
+  - name: Composer
+    user_config:
+      corpora:
+        news: &shared
+          corrective: {correct_threshold: 0.5, incorrect_threshold: 0.1}
+        docs: *shared
+""",
+    "with what is merged into it": """\
+  - name: Composer
+    user_config:
+      corpora:
+        news: &shared
+          corrective: {correct_threshold: 0.5, incorrect_threshold: 0.1}
+        docs: {<<: *shared, top_k: 3}
+""",
+}
+
+
+@pytest.mark.parametrize("deployments", SHARED.values(), ids=SHARED)
+def test_thresholds_that_an_anchor_shares_are_to_be_written_by_hand(deployments: str) -> None:
+    text = f"applications:\n- import_path: deployments.app:build\n  deployments:\n{deployments}"
+    with pytest.raises(ConfigError) as refused:
+        change(text, correct=0.6, incorrect=0.00001)
+    assert str(refused.value) == (
+        "serve_config.yaml: other settings would change too, as where an anchor is shared; write "
+        "by hand into the corpus's corrective: correct_threshold: 0.6, incorrect_threshold: 0.00001"
+    )
+
+
+def test_an_anchor_that_the_thresholds_only_override_is_no_hindrance() -> None:
+    text = """\
+applications:
+- import_path: deployments.app:build
+  deployments:
+  - name: Composer
+    user_config:
+      corpora:
+        news:
+          corrective: &shared
+            correct_threshold: 0.5
+            incorrect_threshold: 0.1
+        docs:
+          corrective:
+            <<: *shared
+            enabled: true
+"""
+    corpora = yaml.safe_load(change(text))["applications"][0]["deployments"][0]["user_config"]
+    assert corpora["corpora"] == {
+        "news": {"corrective": {"correct_threshold": 0.5, "incorrect_threshold": 0.1}},
+        "docs": {
+            "corrective": {
+                "correct_threshold": 0.6,
+                "incorrect_threshold": 0.05,
+                "enabled": True,
+            }
+        },
+    }
+
+
+def test_a_corpus_that_serve_reads_as_no_text_is_not_taken_for_one() -> None:
+    text = (
+        "applications:\n- import_path: deployments.app:build\n"
+        "  deployments: [{name: Composer, user_config: {corpora: {on: {top_k: 3}}}}]\n"
+    )
+    with pytest.raises(ConfigError, match="write by hand"):
+        change(text, "on")
+
+
 def test_words_are_read_as_the_parser_that_serve_uses_reads_them() -> None:
     text = "a: on\nb: 'on'\nc: 017\n"
     assert parse(text, "f") == yaml.safe_load(text) == {"a": True, "b": "on", "c": 15}
