@@ -18,8 +18,8 @@ PATIENCE_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The names that a block left, or its error's class and message; and what hosts other than
-    this machine anything has asked for so far, in vain."""
+    """The names that a block left, or its error's class and message; and the hosts other than
+    this machine that it asked for, in vain."""
 
     left: Mapping[str, Any]
     error: str | None

@@ -36,6 +36,7 @@ def main() -> None:
     door, answers = Door(), sys.stdout
     sys.stdout = sys.stderr  # for what clients print
     for line in sys.stdin:
+        door.refused.clear()
         outcome = {**run(**json.loads(line)), "refused": door.refused}
         print(json.dumps(outcome), file=answers, flush=True)
 
