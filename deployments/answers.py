@@ -120,4 +120,5 @@ def hit_record(hit: Hit) -> HitRecord:
         grade=hit.grade.value if hit.grade else None,
         scored=stamp is not None,
         returned=hit.rank is not None,
+        origin=hit.origin,
     )

@@ -45,6 +45,7 @@ KINDS = {
     "grade": "VARCHAR",
     "scored": "BOOLEAN",
     "returned": "BOOLEAN",
+    "origin": "VARCHAR",
     "outcome": "VARCHAR",
     "given_at": "TIMESTAMPTZ",
     "served_model": "VARCHAR",

@@ -114,7 +114,8 @@ def select_comparisons(
 def select_judged_scores(
     cursor: Cursor, window: Window, limit: int, offset: int
 ) -> list[JudgedScore]:
-    """Return the feedback given in the window on documents that were scored, newest first."""
+    """Return the feedback given in the window on scored documents of the corpora themselves,
+    newest first."""
     clause, parameters = within(window, "given_at")
     rows = select(
         cursor,
@@ -125,7 +126,7 @@ def select_judged_scores(
                    max(relevance) AS relevance, arg_max(model, relevance) AS model
             FROM (SELECT * EXCLUDE (tenant, corpus) FROM feedback WHERE {clause})
             JOIN retrieved_hits USING (retrieved_at, retrieval_id, document_id)
-            WHERE relevance IS NOT NULL AND model IS NOT NULL
+            WHERE relevance IS NOT NULL AND model IS NOT NULL AND origin IS NULL
             GROUP BY ALL
         ) ORDER BY given_at DESC, retrieval_id DESC, document_id LIMIT ? OFFSET ?""",
         [*parameters, limit, offset],
@@ -134,10 +135,11 @@ def select_judged_scores(
 
 
 def select_document_ids(cursor: Cursor, window: Window) -> list[str]:
-    """Return the documents that were a candidate in the window, each once, sorted."""
+    """Return the corpora's own documents that were a candidate in the window, each once, sorted."""
     clause, parameters = within(window, "retrieved_at")
     rows = cursor.execute(
-        f"SELECT DISTINCT document_id FROM retrieved_hits WHERE {clause} ORDER BY document_id",
+        f"SELECT DISTINCT document_id FROM retrieved_hits WHERE {clause} AND origin IS NULL"
+        " ORDER BY document_id",
         parameters,
     ).fetchall()
     return [document_id for (document_id,) in rows]

@@ -18,7 +18,8 @@ class HitRecord:
     """One candidate of a retrieval, whether it was returned or dropped on the way.
 
     `rank` is the final 1-based rank, None if the hit was not returned; `retrieval_rank` the best
-    rank that any leg gave it. A score that was never computed is None.
+    rank that any leg gave it. A score that was never computed is None. `origin` names the fallback
+    that a hit came from, None for the corpus itself.
     """
 
     hit_id: str
@@ -33,6 +34,7 @@ class HitRecord:
     grade: str | None
     scored: bool
     returned: bool
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
--- The tracker's tables, version 2; a file of version 1 gains comparisons when it is opened.
+-- The tracker's tables, version 2; a file of version 1 gains what is new when it is opened.
 -- All times are UTC to the microsecond.
 --
 -- No foreign keys: DuckDB checks them too eagerly to delete children and parent in one
@@ -48,8 +48,10 @@ CREATE TABLE IF NOT EXISTS retrieved_hits (
     relevance DOUBLE,
     grade VARCHAR,
     scored BOOLEAN NOT NULL,
-    returned BOOLEAN NOT NULL
+    returned BOOLEAN NOT NULL,
+    origin VARCHAR -- the fallback that it came from; null for a hit of the corpus itself
 );
+ALTER TABLE retrieved_hits ADD COLUMN IF NOT EXISTS origin VARCHAR; -- new in version 2
 
 -- At most one row per (retrieval_id, document_id): the writer deletes before it inserts.
 CREATE TABLE IF NOT EXISTS feedback (

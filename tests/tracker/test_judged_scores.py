@@ -102,3 +102,19 @@ def test_a_purge_takes_judged_scores_along(store: TrackerStore) -> None:
     judge(store, "r1", "guide", "relevant")
     store.purge_step(LATER)
     assert store.find_judged_scores(ALL) == []
+
+
+def test_what_a_fallback_found_is_recorded_and_is_no_document_of_the_corpus(
+    store: TrackerStore,
+) -> None:
+    record = retrieval("r1", ("guide", 0.5), ("guide", 0.9), ("https://e.org/1", 0.8))
+    own, *others = record.hits
+    hits = (own, *(replace(hit, origin="http") for hit in others))
+    store.record([replace(record, hits=hits)])
+    judge(store, "r1", "guide", "relevant")
+    judge(store, "r1", "https://e.org/1", "relevant")
+    assert store.get_record("acme", "r1").record.hits == hits
+    assert store.find_retrieved_document_ids(ALL) == ["guide"]
+    assert [(one.document_id, one.relevance) for one in store.find_judged_scores(ALL)] == [
+        ("guide", 0.5)
+    ]
