@@ -29,17 +29,22 @@ def option(default: Any, reason: str, **bounds: Any) -> Any:
     return Field(default=default, description=reason, **bounds)
 
 
-# Options whose objects are one value: half of a filter and half of another are no filter.
-WHOLE = frozenset({"filter"})
+# An option whose object is one value: half of a filter and half of another are no filter.
+WHOLE = "filter"
+# An option whose keys are names that somebody chose.
+NAMED = "corpora"
 
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(
+    base: Mapping[str, Any], changes: Mapping[str, Any], *, by_name: bool = False
+) -> dict[str, Any]:
     """Return `base` with `changes` laid over it, objects of options merged key by key."""
     result = dict(base)
     for key, value in changes.items():
         old = result.get(key)
-        if key not in WHOLE and isinstance(old, Mapping) and isinstance(value, Mapping):
-            result[key] = merged(old, value)
+        is_whole = key == WHOLE and not by_name
+        if not is_whole and isinstance(old, Mapping) and isinstance(value, Mapping):
+            result[key] = merged(old, value, by_name=key == NAMED and not by_name)
         else:
             result[key] = value
     return result
