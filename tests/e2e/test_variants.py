@@ -18,6 +18,7 @@ from deployments.app import build
 from deployments.config import AppArgs, IndexArgs, TrackerArgs
 from deployments.options import ConfigError
 from tests.e2e.serving import free_port
+from tests.e2e.streaming import Stream, resident_mib
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 
@@ -139,6 +140,87 @@ def test_messages_beyond_the_cap_of_a_handle_go_through(http: httpx.Client) -> N
     refused = http.put("/v1/corpora/default/documents", json={"documents": [metadata]})
     assert refused.status_code == 413
     assert refused.json()["error"]["param"] == "documents[0].metadata"
+
+
+def test_a_stream_of_20_000_documents_is_answered_as_it_goes_with_flat_memory(
+    http: httpx.Client,
+) -> None:
+    with Stream(http, "stream", documents=20_000, ahead=1_000) as stream:
+        first = stream.take(64)
+        assert not stream.is_sent
+        fields = {"status": "stored", "chunks": 1, "error": None}
+        assert first[0] == {"line": 1, "id": "d00000", **fields}
+        answers = first + stream.take(2_000)
+        early = resident_mib(f"{NAME}:Ingress", "ProxyActor")
+        answers += stream.take(None)
+        late = resident_mib(f"{NAME}:Ingress", "ProxyActor")
+    assert [answer["id"] for answer in answers] == [f"d{n:05}" for n in range(20_000)]
+    assert {answer["status"] for answer in answers} == {"stored"}
+    assert all(0 < late[name] < early[name] + 20 for name in early), (early, late)
+    assert http.get("/v1/corpora/stream").json()["documents"] == 20_000
+
+
+def test_a_client_that_leaves_a_stream_stops_it_and_what_was_answered_is_stored(
+    http: httpx.Client,
+) -> None:
+    with Stream(http, "left", documents=20_000, ahead=20_000) as stream:
+        answered = stream.take(100)
+    wait_until(lambda: stored(http, "left") == stored(http, "left", after_s=1.0))
+    names = stored(http, "left")
+    assert len(answered) <= len(names) < 20_000
+    assert names == [f"d{n:05}" for n in range(len(names))]
+
+
+def test_corpora_and_documents_are_listed_shown_and_dropped(http: httpx.Client) -> None:
+    metadata = {"year": 1999, "tags": ["a", None]}
+    book = {"id": "shelf/book 1", "title": "Book", "source": "https://b/1", "metadata": metadata}
+    for corpus in ("kept", "dropped"):
+        path = f"/v1/corpora/{corpus}/documents"
+        http.put(path, json={"documents": [{**book, "chunks": ["one", "two"]}]})
+    shown = http.get("/v1/corpora/kept/documents/shelf/book%201").json()
+    assert shown == {"corpus": "kept", **book, "chunks": ["one", "two"]}
+    counted = {"documents": 1, "chunks": 2}
+    assert {"corpus": "kept", **counted} in listed(http, "/v1/corpora")
+    assert http.delete("/v1/corpora/dropped").json() == {"corpus": "dropped", "deleted": True}
+    for method, path in (("GET", "dropped"), ("DELETE", "dropped"), ("GET", "dropped/documents")):
+        assert http.request(method, f"/v1/corpora/{path}").status_code == 404
+    assert "dropped" not in [item["corpus"] for item in listed(http, "/v1/corpora")]
+    assert http.get("/v1/corpora/kept").json() == {"corpus": "kept", **counted}
+
+
+def test_a_search_is_found_again_with_its_hits_and_feedback(http: httpx.Client) -> None:
+    put(http, {"id": "found", "text": "A malachite bead."})
+    asked = [search(http, "malachite bead").json()["retrieval_id"] for _ in range(5)]
+    shown = http.get(f"/v1/retrievals/{asked[-1]}").json()  # waits for the record
+    assert (shown["query"], shown["corpus"]) == ("malachite bead", "default")
+    assert [hit["document_id"] for hit in shown["hits"]] == ["found"]
+    assert shown["feedback"] == []
+    body = {"retrieval_id": asked[-1], "document_id": "found", "outcome": "relevant"}
+    assert http.post("/v1/feedback", json=body).status_code == 200
+    given = http.get(f"/v1/retrievals/{asked[-1]}").json()["feedback"]
+    assert [(one["document_id"], one["outcome"]) for one in given] == [("found", "relevant")]
+    newest = [item["retrieval_id"] for item in listed(http, "/v1/retrievals")]
+    assert newest[:5] == asked[::-1]
+    assert len(newest) == len(set(newest))
+    assert http.get("/v1/retrievals/none").status_code == 404
+
+
+def listed(http: httpx.Client, path: str) -> list[dict[str, Any]]:
+    """All items of a list, in small pages where it is short."""
+    items: list[dict[str, Any]] = []
+    token: dict[str, str] = {}
+    while True:
+        page = http.get(path, params={"limit": "2" if len(items) < 10 else "1000", **token}).json()
+        items += page["items"]
+        if page["next"] is None:
+            return items
+        token = {"next": page["next"]}
+
+
+def stored(http: httpx.Client, corpus: str, after_s: float = 0.0) -> list[str]:
+    """The ids of a corpus's documents, read after a while."""
+    time.sleep(after_s)
+    return [item["id"] for item in listed(http, f"/v1/corpora/{corpus}/documents")]
 
 
 def test_a_retrieval_replica_that_is_killed_loses_no_request(http: httpx.Client) -> None:
