@@ -269,14 +269,21 @@ def test_a_document_that_is_cut_where_the_request_says_has_another_score(server:
     assert cut["meta"]["forward_passes"] == 2
 
 
-async def test_what_clients_that_leave_had_asked_for_is_dropped(server: Server) -> None:
-    # Long enough that a queue builds up, in which most are left behind.
-    documents = [f"{word} of the old town " * 20 for word in ["the", "a", "one", "no", "any"]]
+# Long enough that a queue builds up, in which most are left behind.
+TEXTS = [f"{word} of the old town " * 20 for word in ["the", "a", "one", "no", "any"]]
 
+
+@pytest.mark.parametrize(
+    ("path", "fields", "wait_s"),
+    [("/v1/rerank", {"documents": TEXTS}, 0.01), ("/v1/search", {}, 0.1)],
+)
+async def test_what_clients_that_leave_had_asked_for_is_dropped(
+    server: Server, path: str, fields: dict[str, Any], wait_s: float
+) -> None:
     async def ask_and_leave(client: httpx.AsyncClient, number: int) -> bool:
-        body = {"query": f"question {number}", "documents": documents}
+        body = {"query": f"question {number}", **fields}
         try:
-            await client.post("/v1/rerank", json=body, timeout=0.01 * (number % 30 + 1))
+            await client.post(path, json=body, timeout=wait_s * (number % 30 + 1))
         except httpx.TimeoutException:
             return True
         return False
