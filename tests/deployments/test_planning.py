@@ -268,3 +268,10 @@ def test_a_corpuss_filter_takes_the_place_of_the_general_one_whole() -> None:
 def test_a_template_has_one_place_for_the_query(template: str) -> None:
     with pytest.raises(ConfigError, match=r"expansion\.templates\[0\]"):
         AppArgs.model_validate({"search": {"expansion": {"templates": [template]}}})
+
+
+def test_a_corpus_may_have_the_name_of_an_option() -> None:
+    args = AppArgs.model_validate({"search": {"corpora": {"filter": {"top_k": 7}}}})
+    search = with_user_config(args, {"corpora": {"filter": {"final_top_k": 3}}})
+    options = search.for_corpus("filter")
+    assert (options.top_k, options.final_top_k) == (7, 3)
