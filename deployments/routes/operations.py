@@ -7,6 +7,7 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 
 from deployments.api import native
+from deployments.api.wire import plain
 from deployments.routes.dependencies import ADMIN, Gate, Tenant
 
 router = APIRouter()
@@ -24,7 +25,7 @@ async def purge(body: native.PurgeRequest, tenant: Tenant, gate: Gate) -> JSONRe
 @router.get("/v1/status", dependencies=[ADMIN])
 async def status(gate: Gate) -> JSONResponse:
     """Counters, models, providers, tracker and retention, over all replicas."""
-    return JSONResponse(jsonable_encoder(await gate.status()))
+    return JSONResponse(plain(jsonable_encoder(await gate.status())))
 
 
 @router.get("/healthz")
