@@ -8,6 +8,7 @@ document or a client writes under a reserved key can never be taken for one.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -56,6 +57,14 @@ class Grade:
 def strength_of(logit: float | None, relevance: float) -> float:
     """What scored texts are sorted by: the logit, which does not collapse at 1.0."""
     return relevance if logit is None else logit
+
+
+def sigmoid(logit: float) -> float:
+    """Return 1 / (1 + e^-logit) in float64, without overflow."""
+    if logit >= 0:
+        return 1.0 / (1.0 + math.exp(-logit))
+    grown = math.exp(logit)
+    return grown / (1.0 + grown)
 
 
 def pair_digest(query: str, text: str) -> str:

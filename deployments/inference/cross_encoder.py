@@ -20,6 +20,7 @@ from deployments.inference.settings import ModelSettings, read_settings
 from deployments.inference.tokens import EncodedPair
 from deployments.inference.truncation import AS_CONFIGURED, Limits, Truncation, limits_in
 from deployments.inference.weights import PROBE_QUERY, PROBE_TEXTS
+from pipeline.stamps import sigmoid
 
 logger = logging.getLogger(__name__)
 
@@ -164,11 +165,3 @@ class CrossEncoder:
 
 def beginning(pair: EncodedPair, length: int) -> EncodedPair:
     return EncodedPair(pair.ids[:length], pair.type_ids[:length], truncated=True)
-
-
-def sigmoid(value: float) -> float:
-    """1 / (1 + e^-x) in float64, without overflow."""
-    if value >= 0:
-        return 1.0 / (1.0 + math.exp(-value))
-    grown = math.exp(value)
-    return grown / (1.0 + grown)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
 from pipeline.scoring import PairScore
+from pipeline.stamps import sigmoid
 
 Scale = Literal["relevance", "logit"]
 # (index, score) as a service gave them, in its order: anything at all.
@@ -75,14 +76,6 @@ def number_of(raw: object) -> float | None:
     except OverflowError:
         return None
     return value if math.isfinite(value) else None
-
-
-def sigmoid(value: float) -> float:
-    """1 / (1 + e^-x), without overflow."""
-    if value >= 0:
-        return 1.0 / (1.0 + math.exp(-value))
-    grown = math.exp(value)
-    return grown / (1.0 + grown)
 
 
 def is_position(index: object, count: int) -> TypeGuard[int]:
