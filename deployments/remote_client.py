@@ -9,6 +9,7 @@ from deployments.breaker import Breaker
 from deployments.budget import RESERVE_S, left_s
 from deployments.inference.score_cache import ScoreCache
 from deployments.inference.truncation import Truncation
+from deployments.providers.http import Refused
 from deployments.providers.rerankers import RemoteScorer
 from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.scoring import Pair, PairScore, Score, ScoreAnswer, Tally
@@ -26,7 +27,6 @@ class RemoteClient:
     def __init__(self, remote: RemoteScorer, pause_s: float = PAUSE_S) -> None:
         self.remote = remote
         args = remote.args
-        self.timeout_s = args.timeout_ms * (args.retries + 1) / 1e3
         self.breaker = Breaker(args.label, without_asking, pause_s)
         # A judge that ranks a list scores a text by its company, so no score carries over.
         self.cache: ScoreCache[PairScore] = ScoreCache(0 if args.dialect == "llm" else CACHE_BYTES)
@@ -48,7 +48,7 @@ class RemoteClient:
             new = [pair for pair in pairs if pair.digest not in known]
             if not new:
                 return merged(self.remote.args.label, pairs, known, {}, Tally())
-            answer = await self._ask(query, new, left_s(deadline, self.timeout_s, reserve_s))
+            answer = await self._ask(query, new, left_s(deadline, reserve_s=reserve_s))
             digests = [pair.digest for pair in new]
             fresh = dict(zip(digests, answer.scores, strict=True))
             for digest, one in fresh.items():
@@ -64,6 +64,8 @@ class RemoteClient:
             raise DeadlineExceeded("no time is left for scoring")
         try:
             return await self.remote.score(query, pairs, budget_s)
+        except Refused:
+            raise  # one tenant's request must not close the service to all others
         except Unavailable:
             self.breaker.trip()
             raise

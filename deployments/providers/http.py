@@ -28,10 +28,17 @@ ANSWER_BYTES = 16 * 2**20
 BACKOFF_S = 0.2
 REFUSED_KEY = (401, 403)
 TOO_BUSY = (408, 429)
+REFUSED_REQUEST = (400, 413, 422)
+# In a queue for connections the calls to a service that hangs would hold up all others.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+
+
+class Refused(Unavailable):
+    """The service would not take this request; that says nothing of the next one."""
 
 
 class Http:
-    """POSTs JSON for all services; its one client is made on the loop that first needs it."""
+    """POSTs JSON for several services; its one client is made on the loop that first needs it."""
 
     def __init__(self, backoff_s: float = BACKOFF_S) -> None:
         self.backoff_s = backoff_s
@@ -48,8 +55,9 @@ class Http:
         """Return the JSON that the service answers with.
 
         A try has at most `service.timeout_ms`; all tries and the waits between them end within
-        `timeout_s`. Raises DeadlineExceeded when that is over, and Unavailable for an error
-        status, a broken connection, and an answer that is no JSON or has more than `max_bytes`.
+        `timeout_s`. Raises DeadlineExceeded when that is over, Refused for a status that finds
+        fault with the request, and Unavailable for any other error status, a broken connection,
+        and an answer that is no JSON or has more than `max_bytes`.
         """
         deadline = time.monotonic() + timeout_s
         call = prepare(service, path, body, max_bytes)
@@ -96,7 +104,7 @@ class Http:
         if self._client is None:
             # It writes whole URLs, with their queries, at INFO.
             logging.getLogger("httpx").setLevel(logging.WARNING)
-            self._client = httpx.AsyncClient(timeout=None, follow_redirects=False)
+            self._client = httpx.AsyncClient(timeout=None, follow_redirects=False, limits=LIMITS)
         return self._client
 
 
@@ -153,7 +161,8 @@ def check_status(call: Call, response: httpx.Response) -> None:
         raise Unavailable(f"{call.label} {asks} ({status})")
     if status in TOO_BUSY or response.is_server_error:
         raise Transient(f"answered {status}", retry_after_s(response.headers))
-    raise Unavailable(f"{call.label} answered {status}")
+    kind = Refused if status in REFUSED_REQUEST else Unavailable
+    raise kind(f"{call.label} answered {status}")
 
 
 def retry_after_s(headers: httpx.Headers) -> float:
@@ -166,7 +175,7 @@ def retry_after_s(headers: httpx.Headers) -> float:
         return float(asked)
     try:
         date = parsedate_to_datetime(asked)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     if date.tzinfo is None:
         date = date.replace(tzinfo=timezone.utc)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from deployments.budget import left_s
 from deployments.provider_options import ProviderArgs
 from deployments.providers.dialects import DIALECTS, scale_of
-from deployments.providers.http import Http
+from deployments.providers.http import Http, Refused
 from deployments.providers.rankings import settle
 from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
@@ -37,32 +37,30 @@ class RemoteScorer:
     async def score(self, query: str, pairs: Sequence[Pair], timeout_s: float) -> ScoreAnswer:
         """Return one score a pair, in the pairs' order, by the model `args.label`.
 
-        A pair that got no score has a reason instead. If none got one, raises Unavailable, or
-        DeadlineExceeded where there was no time.
+        A pair that got no score has a reason instead, and is no pass in the tally. If none got
+        one, raises DeadlineExceeded or Unavailable, and Refused where every call was refused.
         """
         deadline = time.monotonic() + timeout_s
         slots = asyncio.Semaphore(CALLS_AT_ONCE)
+        failures: list[OnepassError] = []
 
         async def call(part: Sequence[Pair]) -> list[PairScore]:
+            """Score the pairs of one call; its failure is theirs, and no other call's."""
             async with slots:
-                return await self._score_part(query, part, left_s(deadline))
+                try:
+                    return await self._ask(query, [pair.text for pair in part], left_s(deadline))
+                except (Unavailable, DeadlineExceeded) as error:
+                    failures.append(error)
+                    return [unscored(error)] * len(part)
 
         parts = [pairs[start : start + self._size] for start in range(0, len(pairs), self._size)]
         answers = await asyncio.gather(*(call(part) for part in parts))
+        if failures and len(failures) == len(parts):
+            # A refused call says nothing of the service, another failure may.
+            raise min(failures, key=lambda failure: isinstance(failure, Refused))
         scores = tuple(score for answer in answers for score in answer)
-        if scores and all(score.relevance is None for score in scores):
-            raise failure_of(scores[0])
-        return ScoreAnswer(self.args.label, scores, Tally(passes=len(pairs)))
-
-    async def _score_part(
-        self, query: str, part: Sequence[Pair], timeout_s: float
-    ) -> list[PairScore]:
-        """Score the pairs of one call; its failure is theirs, and no other call's."""
-        try:
-            return await self._ask(query, [pair.text for pair in part], timeout_s)
-        except (Unavailable, DeadlineExceeded) as error:
-            late = isinstance(error, DeadlineExceeded)
-            return [PairScore(None, None, reason=error.message, late=late)] * len(part)
+        passes = sum(score.relevance is not None for score in scores)
+        return ScoreAnswer(self.args.label, scores, Tally(passes=passes))
 
     async def _ask(self, query: str, texts: Sequence[str], timeout_s: float) -> list[PairScore]:
         body = self._dialect.body(self.args, query, texts)
@@ -76,10 +74,12 @@ class RemoteScorer:
         if scores.invalid:
             self.invalid += scores.invalid
             logger.warning("%s: %d results do not count", self.args.label, scores.invalid)
-        missing = PairScore(None, None, reason=f"{self.args.label} gave no score for this text")
-        return [scores.by_index.get(index, missing) for index in range(len(texts))]
+        missing = Unavailable(f"{self.args.label} gave no score for this text")
+        if not scores.by_index:
+            raise missing
+        return [scores.by_index.get(index) or unscored(missing) for index in range(len(texts))]
 
 
-def failure_of(score: PairScore) -> OnepassError:
-    kind = DeadlineExceeded if score.late else Unavailable
-    return kind(score.reason or "the reranker gave no score")
+def unscored(error: OnepassError) -> PairScore:
+    late = isinstance(error, DeadlineExceeded)
+    return PairScore(None, None, reason=error.message, late=late)

@@ -11,7 +11,7 @@ import pytest
 
 from deployments.inference.truncation import AS_CONFIGURED
 from deployments.provider_options import ProviderArgs
-from deployments.providers.http import Http
+from deployments.providers.http import Http, Refused
 from deployments.providers.rerankers import RemoteScorer
 from deployments.remote_client import RemoteClient
 from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
@@ -119,6 +119,16 @@ async def test_a_service_that_failed_is_left_alone_until_its_pause_is_over() -> 
     assert (remote.asked, client.breaker.opened) == ([["a"], ["b"], ["b"]], 1)
 
 
+async def test_a_refused_request_closes_the_service_to_nobody() -> None:
+    client = RemoteClient(remote := FakeRemote(b=0.2))
+    remote.error = Refused("cohere/m answered 422")
+    with pytest.raises(Refused):
+        await searched(client, A, tenant="t")
+    remote.error = None
+    assert relevances(await searched(client, B, tenant="u")) == [(0.2, "pass")]
+    assert not client.breaker.is_open
+
+
 async def test_a_deadline_missed_in_fair_time_is_the_services_fault() -> None:
     client = RemoteClient(remote := FakeRemote())
     remote.error = DeadlineExceeded("cohere/m gave no answer in time")
@@ -146,10 +156,12 @@ async def test_without_time_nothing_is_asked_and_what_is_known_is_still_told() -
     assert (remote.asked, client.breaker.is_open) == ([["a"]], False)
 
 
-async def test_all_tries_together_are_what_the_service_may_take() -> None:
+async def test_a_ranking_may_take_what_is_left_of_the_time_whatever_a_try_may() -> None:
     client = RemoteClient(remote := FakeRemote(a=0.1))
-    await searched(client, A)
-    assert remote.times == [15.0]  # three tries of five seconds
+    score = client.for_search("t", (begun := time.monotonic()) + FAR)
+    await score("q", [A])
+    passed_s = time.monotonic() - begun
+    assert FAR - 0.5 - passed_s <= remote.times[0] <= FAR - 0.5
 
 
 async def test_a_rerank_may_use_the_time_that_a_search_keeps_for_its_answer() -> None:

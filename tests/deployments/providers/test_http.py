@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import logging
 import socket
@@ -12,7 +13,7 @@ import httpx
 import pytest
 
 from deployments.provider_options import ServiceArgs, WebSearchArgs
-from deployments.providers.http import Http, join_url, retry_after_s
+from deployments.providers.http import Http, Refused, join_url, retry_after_s
 from pipeline.errors import DeadlineExceeded, Unavailable
 from tests.deployments.providers.service import Reply, Service
 
@@ -101,6 +102,41 @@ async def test_what_another_try_cannot_mend_is_tried_once(
     assert len(service.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "is_refused"), [(400, True), (413, True), (422, True), (401, False), (404, False)]
+)
+async def test_a_request_that_is_found_fault_with_is_told_from_a_service_that_fails(
+    service: Service, http: Http, args: ServiceArgs, status: int, is_refused: bool
+) -> None:
+    service.says(Reply(status=status))
+    with pytest.raises(Unavailable) as caught:
+        await http.post(args, "/rerank", {}, 30)
+    assert isinstance(caught.value, Refused) is is_refused
+
+
+async def test_calls_that_hang_hold_up_no_others(
+    service: Service, http: Http, args: ServiceArgs
+) -> None:
+    """More of them hang than an HTTP client has connections where it bounds them."""
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    hung = ServiceArgs(base_url=url, timeout_ms=60_000)
+    hanging = [asyncio.create_task(http.post(hung, "/rerank", {}, 60)) for _ in range(120)]
+    service.says(Reply([1]))
+    await asyncio.sleep(0)
+    assert await http.post(args, "/rerank", {}, 5) == [1]
+    for call in hanging:
+        call.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+    server.close()
+    await server.wait_closed()
+
+
 async def test_a_wait_longer_than_the_time_left_is_not_begun(
     service: Service, http: Http, args: ServiceArgs
 ) -> None:
@@ -144,6 +180,19 @@ async def test_without_time_nothing_is_asked(
 )
 def test_retry_after_is_read_as_seconds(asked: str, seconds: float) -> None:
     assert retry_after_s(httpx.Headers({"Retry-After": asked})) == seconds
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Mon, 01 Jan 2024 00:00:00 +999999999999999999",
+        "Mon, 01 Jan 2024 00:00:00 +9999",
+        "Mon, 99999999999999999999 Jan 2024 00:00:00 GMT",
+        "Mon, 01 Jan 99999 00:00:00 GMT",
+    ],
+)
+def test_an_absurd_date_asks_for_no_wait(asked: str) -> None:
+    assert retry_after_s(httpx.Headers({"Retry-After": asked})) == 0.0
 
 
 def test_retry_after_is_read_as_a_date() -> None:

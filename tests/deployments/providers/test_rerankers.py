@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deployments.provider_options import ProviderArgs
-from deployments.providers.http import Http
+from deployments.providers.http import Http, Refused
 from deployments.providers.rerankers import CALLS_AT_ONCE, RemoteScorer
 from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
@@ -119,7 +119,7 @@ async def test_what_does_not_count_is_counted_and_no_score_is_made_up(
     answer = await remote.score("q", pairs("a", "b", "c", "d"), 30)
     missing = PairScore(None, None, reason="cohere/m gave no score for this text")
     assert answer.scores == (PairScore(None, 0.9), missing, missing, missing)
-    assert answer.tally == Tally(passes=4)
+    assert answer.tally == Tally(passes=1)
     assert remote.invalid == 5
 
 
@@ -165,6 +165,25 @@ async def test_a_failed_call_takes_no_other_with_it(service: Service, http: Http
     answer = await remote.score("q", pairs("a", "b", "c"), 30)
     failed = PairScore(None, None, reason="cohere/m answered 500")
     assert answer.scores == (PairScore(None, 0.5), failed, PairScore(None, 0.5))
+    assert answer.tally == Tally(passes=2)
+
+
+async def test_a_ranking_that_the_service_would_not_take_is_called_refused(
+    service: Service, http: Http
+) -> None:
+    service.says(Reply(status=422))
+    with pytest.raises(Refused, match="cohere/m answered 422"):
+        await scorer(service, http, max_documents=1).score("q", pairs("a", "b"), 30)
+
+
+async def test_a_service_that_refuses_one_call_and_fails_at_another_has_failed(
+    service: Service, http: Http
+) -> None:
+    service.answer = lambda body: Reply(status=422 if body["documents"] == ["a"] else 503)
+    remote = scorer(service, http, max_documents=1, retries=0)
+    with pytest.raises(Unavailable, match="cohere/m answered 503") as caught:
+        await remote.score("q", pairs("a", "b"), 30)
+    assert not isinstance(caught.value, Refused)
 
 
 async def test_a_call_that_was_too_late_is_called_so(service: Service, http: Http) -> None:
