@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     Tag,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -30,7 +31,7 @@ from deployments.options import (
     one_line,
     option,
 )
-from deployments.provider_options import ChatArgs, ProviderArgs, WebSearchArgs
+from deployments.provider_options import ChatArgs, FallbackArgs, ProviderArgs, WebSearchArgs
 from deployments.search_options import SearchArgs
 
 
@@ -209,7 +210,7 @@ class AppArgs(Options):
     scorer: AnyScorer | None = option(
         ScorerArgs(), "null = no correction and no reranking; with `dialect` a remote reranker"
     )
-    fallback: list[ProviderArgs] = option(
+    fallback: list[FallbackArgs] = option(
         [], "remote rerankers asked in this order when the scorer fails", max_length=8
     )
     shadow: list[ProviderArgs] = option(
@@ -220,6 +221,15 @@ class AppArgs(Options):
     tracker: TrackerArgs = option(TrackerArgs(), "the record of retrievals, and its retention")
     limits: LimitsArgs = option(LimitsArgs(), "bounds, named in the error when exceeded")
     auth: AuthArgs = option(AuthArgs(), "who is served")
+
+    @field_validator("fallback")
+    @classmethod
+    def _distinct(cls, fallback: list[FallbackArgs], info: ValidationInfo) -> list[FallbackArgs]:
+        scorers = [info.data.get("scorer"), *fallback]
+        labels = [one.label for one in scorers if isinstance(one, ProviderArgs)]
+        if len(set(labels)) < len(labels):
+            raise ValueError("two scorers are called the same; `name` tells them apart")
+        return fallback
 
     @property
     def parts(self) -> Parts:

@@ -47,19 +47,6 @@ class ProviderArgs(ServiceArgs):
     max_documents: int | None = option(
         None, "texts in one call; null = the dialect's own limit", ge=1, le=10_000
     )
-    correct_threshold: Fraction | None = option(
-        None, "thresholds of correction for its scores; a fallback without them grades nothing"
-    )
-    incorrect_threshold: Fraction | None = option(None, "likewise; both or neither")
-
-    @model_validator(mode="after")
-    def _both_thresholds(self) -> ProviderArgs:
-        correct, incorrect = self.correct_threshold, self.incorrect_threshold
-        if (correct is None) != (incorrect is None):
-            raise ValueError("needs both thresholds or neither")
-        if correct is not None and incorrect is not None and incorrect > correct:
-            raise ValueError("incorrect_threshold must not exceed correct_threshold")
-        return self
 
     @model_validator(mode="after")
     def _fits_dialect(self) -> ProviderArgs:
@@ -73,6 +60,24 @@ class ProviderArgs(ServiceArgs):
     def label(self) -> str:
         """Its fingerprint in answers: name/model."""
         return f"{self.name or self.dialect}/{self.model or 'default'}"
+
+
+class FallbackArgs(ProviderArgs):
+    """A remote reranker that stands behind another scorer, whose scale is not its own."""
+
+    correct_threshold: Fraction | None = option(
+        None, "thresholds of correction for its scores; without them it grades nothing"
+    )
+    incorrect_threshold: Fraction | None = option(None, "likewise; both or neither")
+
+    @model_validator(mode="after")
+    def _both_thresholds(self) -> FallbackArgs:
+        correct, incorrect = self.correct_threshold, self.incorrect_threshold
+        if (correct is None) != (incorrect is None):
+            raise ValueError("needs both thresholds or neither")
+        if correct is not None and incorrect is not None and incorrect > correct:
+            raise ValueError("incorrect_threshold must not exceed correct_threshold")
+        return self
 
 
 class ChatArgs(ServiceArgs):

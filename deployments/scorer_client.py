@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from deployments.breaker import Breaker
@@ -16,8 +17,8 @@ from deployments.inference.truncation import (
     Truncation,
     kept,
 )
-from pipeline.errors import DeadlineExceeded, Unavailable
-from pipeline.scoring import Pair, Score, ScoreAnswer
+from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
+from pipeline.scoring import Pair, Score, ScoreAnswer, first_failure
 
 PROBE_TIMEOUT_S = 1.0
 # The rest of a text need not cross the handle, but for one character: it tells that there is more.
@@ -72,7 +73,10 @@ class ScorerClient:
             if budget_s == 0.0:
                 raise DeadlineExceeded("no time is left for scoring")
             try:
-                return await self._call(tenant, query, pairs, truncation, budget_s)
+                answer = await self._call(tenant, query, pairs, truncation, budget_s)
+                failure = failure_of(answer)
+                if isinstance(failure, DeadlineExceeded):
+                    raise failure
             except Unavailable:
                 self.breaker.trip()
                 raise
@@ -81,6 +85,9 @@ class ScorerClient:
                 if budget_s > PROBE_TIMEOUT_S:
                     self.breaker.trip()
                 raise
+            if failure is not None:
+                raise failure  # by pairs that no model scores: the scorer is well
+            return answer
 
         return score
 
@@ -104,6 +111,14 @@ class ScorerClient:
             tell_time=True,
         )
         return answer
+
+
+def failure_of(answer: ScoreAnswer) -> OnepassError | None:
+    """Say why no pair has a score, if none has: that it was late, if that holds for any."""
+    if any(one.relevance is not None for one in answer.scores):
+        return None
+    late = tuple(one for one in answer.scores if one.late)
+    return first_failure(replace(answer, scores=late or answer.scores))
 
 
 def shortened(pair: Pair, side: Side | None) -> Pair:

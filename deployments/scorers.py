@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from deployments.breaker import Breaker
-from deployments.budget import left_s
+from deployments.budget import RESERVE_S, left_s
 from deployments.config import AppArgs, ScorerArgs
 from deployments.handles import Handle
 from deployments.inference.truncation import Truncation
-from deployments.provider_options import ProviderArgs
+from deployments.provider_options import FallbackArgs
 from deployments.providers.http import Http
 from deployments.providers.rerankers import RemoteScorer
 from deployments.remote_client import RemoteClient
@@ -39,7 +39,7 @@ class Client(Protocol):
 class Scorers:
     """A Client of several: the next is asked for the whole pool when one fails.
 
-    While another stands behind it, a scorer has half of the time that is left.
+    While another stands behind it, a scorer has half of the time that is left for scoring.
     """
 
     def __init__(self, clients: Sequence[Client]) -> None:
@@ -64,22 +64,29 @@ class Scorers:
         return first.remote.args.label if isinstance(first, RemoteClient) else None
 
     def for_search(self, tenant: str, deadline: float) -> Score:
-        return self._in_turn(deadline, lambda client, until: client.for_search(tenant, until))
+        return self._in_turn(
+            deadline, RESERVE_S, lambda client, until: client.for_search(tenant, until)
+        )
 
     def for_rerank(self, tenant: str, deadline: float, truncation: Truncation) -> Score:
         return self._in_turn(
-            deadline, lambda client, until: client.for_rerank(tenant, until, truncation)
+            deadline, 0.0, lambda client, until: client.for_rerank(tenant, until, truncation)
         )
 
     async def close(self) -> None:
         for client in self.clients:
             await client.close()
 
-    def _in_turn(self, deadline: float, scoring: Callable[[Client, float], Score]) -> Score:
+    def _in_turn(
+        self, deadline: float, reserve_s: float, scoring: Callable[[Client, float], Score]
+    ) -> Score:
+        """Return a scoring that asks in turn; each client keeps `reserve_s` for its caller."""
+
         async def score(query: str, pairs: Sequence[Pair]) -> ScoreAnswer:
             *others, last = self.clients
             for client in others:
-                until = time.monotonic() + left_s(deadline) / 2
+                half_s = left_s(deadline, reserve_s=reserve_s) / 2
+                until = time.monotonic() + half_s + reserve_s
                 try:
                     return await scoring(client, until)(query, pairs)
                 except (Unavailable, DeadlineExceeded) as error:
@@ -105,18 +112,15 @@ def make_scorers(args: AppArgs, handle: Handle | None, http: Http) -> Scorers | 
 
 
 def thresholds_by_model(args: AppArgs) -> Mapping[str, Thresholds | None]:
-    """Return the thresholds of remote rerankers, by the model that their scores carry.
+    """Return the fallbacks' thresholds, by the model that their scores carry.
 
     The search's own thresholds are the first scorer's; a fallback's scores lie on another scale,
     and without thresholds of their own they are not graded.
     """
-    found: dict[str, Thresholds | None] = {one.label: thresholds_of(one) for one in args.fallback}
-    if isinstance(args.scorer, ProviderArgs) and thresholds_of(args.scorer):
-        found[args.scorer.label] = thresholds_of(args.scorer)
-    return found
+    return {one.label: thresholds_of(one) for one in args.fallback}
 
 
-def thresholds_of(args: ProviderArgs) -> Thresholds | None:
+def thresholds_of(args: FallbackArgs) -> Thresholds | None:
     if args.correct_threshold is None or args.incorrect_threshold is None:
         return None
     return Thresholds(args.correct_threshold, args.incorrect_threshold)

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from deployments.breaker import Breaker
+from deployments.budget import RESERVE_S
 from deployments.config import AppArgs
-from deployments.inference.truncation import Truncation
-from deployments.providers.http import Http
+from deployments.inference.truncation import AS_CONFIGURED, Truncation
+from deployments.options import ConfigError
+from deployments.providers.http import Http, Refused
 from deployments.remote_client import RemoteClient, without_asking
 from deployments.scorer_client import ScorerClient
 from deployments.scorers import Client, Scorers, make_scorers, scorer_status, thresholds_by_model
 from pipeline.errors import DeadlineExceeded, OnepassError, Overloaded, Unavailable
 from pipeline.grading import Thresholds
-from pipeline.scoring import Pair, Score, ScoreAnswer, Tally
+from pipeline.scoring import Pair, PairScore, Score, ScoreAnswer, Tally
 from tests.deployments.handles import ScriptedHandle
 from tests.fakes import CountingScorer
 
@@ -74,7 +76,7 @@ async def test_the_first_alone_is_asked_while_it_answers() -> None:
     assert (second.deadlines, scorers.fallbacks_used) == ([], 0)
 
 
-@pytest.mark.parametrize("error", [DOWN, DeadlineExceeded("late")])
+@pytest.mark.parametrize("error", [DOWN, DeadlineExceeded("late"), Refused("answered 422")])
 async def test_the_next_scores_the_whole_pool_when_one_fails_and_that_is_counted(
     error: OnepassError,
 ) -> None:
@@ -112,6 +114,44 @@ async def test_a_scorer_has_half_of_what_is_left_while_another_stands_behind_it(
     assert first - begun == pytest.approx(FAR / 2, rel=0.1)
     assert second - begun == pytest.approx(FAR / 2, rel=0.1)  # half again of what was left unused
     assert last == deadline
+
+
+@pytest.mark.parametrize("left_s", [0.4, 0.9, 3.0, FAR])
+async def test_a_search_halves_what_is_left_for_scoring_and_a_rerank_all_of_it(
+    left_s: float,
+) -> None:
+    """What a search keeps for its answer is no part of the halves."""
+    client = FakeClient("1")
+    scorers = Scorers([client, FakeClient("2")])
+    deadline = (begun := time.monotonic()) + left_s
+    await scored(scorers, deadline)
+    await scorers.for_rerank("t", deadline, AS_CONFIGURED)("q", PAIRS)
+    ended = time.monotonic()
+    search_until, rerank_until = client.deadlines
+    for until, reserve_s in ((search_until, RESERVE_S), (rerank_until, 0.0)):
+        first, last = (
+            (now + max(deadline, now + reserve_s) + reserve_s) / 2 for now in (begun, ended)
+        )
+        assert first - 1e-6 <= until <= last + 1e-6
+
+
+async def test_a_healthy_local_scorer_is_asked_though_the_time_is_short() -> None:
+    handle: Any = ScriptedHandle(
+        local := ScoreAnswer("local@1", (PairScore(1.0, 0.7),) * 2, Tally())
+    )
+    scorers = Scorers([ScorerClient(handle, 10_000), FakeClient("spare@1")])
+    assert await scored(scorers, time.monotonic() + 0.95) == local
+    assert scorers.fallbacks_used == 0
+
+
+async def test_the_next_is_asked_when_a_local_scorer_has_no_time_for_any_pair() -> None:
+    late = PairScore(None, None, reason="no time", late=True)
+    handle: Any = ScriptedHandle(ScoreAnswer("local@1", (late, late), Tally()))
+    scorers = Scorers([ScorerClient(handle, 10_000), FakeClient("spare@1")])
+    for _ in range(2):  # the second time it is known to be down
+        assert (await scored(scorers)).model == "spare@1"
+    assert (len(handle.sent), scorers.breaker.is_open, scorers.fallbacks_used) == (1, True, 2)
+    await scorers.clients[0].close()
 
 
 async def test_a_lone_scorer_has_all_of_the_time() -> None:
@@ -165,12 +205,37 @@ def test_a_fallback_without_thresholds_grades_nothing_and_the_first_has_the_sear
     own = {"correct_threshold": 0.6, "incorrect_threshold": 0.2}
     args = AppArgs.model_validate({"scorer": COHERE, "fallback": [JINA]})
     assert thresholds_by_model(args) == {"jina/j": None}
-    args = AppArgs.model_validate({"scorer": {**COHERE, **own}, "fallback": [{**JINA, **own}]})
-    assert thresholds_by_model(args) == {
-        "cohere/m": Thresholds(0.6, 0.2),
-        "jina/j": Thresholds(0.6, 0.2),
-    }
+    args = AppArgs.model_validate({"scorer": COHERE, "fallback": [{**JINA, **own}]})
+    assert thresholds_by_model(args) == {"jina/j": Thresholds(0.6, 0.2)}
     assert thresholds_by_model(AppArgs()) == {}
+
+
+@pytest.mark.parametrize("place", ["scorer", "shadow"])
+def test_only_a_fallback_has_thresholds_of_its_own(place: str) -> None:
+    """Elsewhere they would go before what a request, a corpus and user_config say."""
+    own = {**COHERE, "correct_threshold": 0.6, "incorrect_threshold": 0.2}
+    with pytest.raises(ConfigError, match="correct_threshold: Extra inputs are not permitted"):
+        AppArgs.model_validate({place: own if place == "scorer" else [own]})
+
+
+@pytest.mark.parametrize(
+    "args", [{"scorer": COHERE, "fallback": [COHERE]}, {"fallback": [JINA] * 2}]
+)
+def test_two_scorers_of_one_name_are_refused_for_their_scores_would_pass_for_one_models(
+    args: Any,
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        AppArgs.model_validate(args)
+    assert str(caught.value) == (
+        "configuration: fallback: two scorers are called the same; `name` tells them apart"
+    )
+
+
+def test_a_name_tells_two_scorers_apart_and_a_shadow_may_share_one() -> None:
+    spare = {**COHERE, "name": "spare"}
+    scorers = made(scorer=COHERE, fallback=[spare], shadow=[COHERE, COHERE])
+    assert scorers is not None
+    assert [label for _, label in kinds(scorers.clients)] == ["cohere/m", "spare/m"]
 
 
 async def test_the_status_says_which_scorers_there_are_and_which_are_down() -> None:

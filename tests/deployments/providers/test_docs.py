@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from deployments.options import Options
-from deployments.provider_options import ChatArgs, ProviderArgs, WebSearchArgs
+from deployments.provider_options import ChatArgs, FallbackArgs, ProviderArgs, WebSearchArgs
 from deployments.providers.dialects import DIALECTS
 from deployments.providers.web import TITLE_CHARS, URL_CHARS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "providers.md").read_text()
 KINDS: dict[str, type[Options]] = {
     "scorer": ProviderArgs,
-    "fallback": ProviderArgs,
+    "fallback": FallbackArgs,
     "shadow": ProviderArgs,
     "chat": ChatArgs,
     "web_search": WebSearchArgs,
