@@ -56,7 +56,8 @@ class Composer:
         self.defaults = args.search
         self.configured = False
         self.config_error: str | None = None
-        self.http = Http()
+        # A shadow that hangs must not keep connections from what is served.
+        self.http, self.shadow_http = Http(), Http()
         self.scorers = make_scorers(args, scorer, self.http)
         self.thresholds_by_model = thresholds_by_model(args)
         self.reach = Reach(
@@ -67,7 +68,7 @@ class Composer:
             WebSearch(args.web_search, self.http) if args.web_search else None,
             args.index.leg_timeout_ms,
         )
-        shadows = [RemoteScorer(one, self.http) for one in args.shadow]
+        shadows = [RemoteScorer(one, self.shadow_http) for one in args.shadow]
         self.shadows = Shadows(shadows, self._send_comparisons)
         self.recorder = recorder
         self.outbox = Outbox(self._send_records, args.tracker.outbox_rows)
@@ -203,3 +204,4 @@ class Composer:
         if self.scorers:
             await self.scorers.close()
         await self.http.close()
+        await self.shadow_http.close()

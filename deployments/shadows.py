@@ -14,7 +14,7 @@ from pipeline.agreement import kendall_tau_b, overlap_at
 from pipeline.chain import SearchResult
 from pipeline.documents import CorpusKey
 from pipeline.errors import OnepassError
-from pipeline.scoring import Pair, ScoreAnswer, pair_of
+from pipeline.scoring import Pair, ScoreAnswer
 from pipeline.stamps import strength_of
 from tracker.records import ComparisonRecord
 
@@ -49,8 +49,15 @@ class Served:
 def served_of(
     result: SearchResult, retrieval_id: str, corpus: CorpusKey, retrieved_at: datetime
 ) -> Served | None:
-    """Return what of a search can be compared: the pairs that have a score, at least two."""
-    scored = [hit for hit in result.candidates if hit.stamp is not None][:MAX_PAIRS]
+    """Return what of a search can be compared: the pairs that have a score, at least two.
+
+    Hits that hold one text are one pair.
+    """
+    scored = {
+        Pair(hit.stamp.pair, hit.body): hit.stamp.strength
+        for hit in result.candidates
+        if hit.stamp is not None
+    }
     if len(scored) < 2 or result.model is None:
         return None
     return Served(
@@ -59,8 +66,8 @@ def served_of(
         result.query,
         retrieved_at,
         result.model,
-        tuple(pair_of(result.query, hit) for hit in scored),
-        tuple(hit.stamp.strength for hit in scored if hit.stamp is not None),
+        tuple(scored)[:MAX_PAIRS],
+        tuple(scored.values())[:MAX_PAIRS],
     )
 
 

@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
+from deployments.composer import Composer
+from deployments.config import AppArgs
 from deployments.provider_options import ProviderArgs
 from deployments.providers.http import Http
 from deployments.providers.rerankers import RemoteScorer
+from deployments.remote_client import RemoteClient
 from deployments.shadows import MAX_PAIRS, MAX_RUNNING, TRIES, Served, Shadows, served_of
 from pipeline.chain import Ports, SearchPlan, SearchResult, search
 from pipeline.corrective import CorrectionPlan
@@ -188,6 +192,29 @@ async def test_fewer_than_two_scores_are_no_ranking() -> None:
     assert served_of(result, "r", CORPUS, AT) is None
 
 
+async def test_hits_that_hold_one_text_are_one_pair() -> None:
+    legs = FakeLegs(dense=["a", "twin", "b"])
+    legs.texts = {"twin": "a"}
+    ports = Ports(legs.retrieve, score=CountingScorer({"a": 3.0, "b": 2.0}))
+    result = await search(SearchPlan("q", 4, 4, rerank=RerankPlan()), ports)
+    assert len(result.candidates) == 3
+    served = served_of(result, "r", CORPUS, AT)
+    assert served is not None
+    assert ([pair.text for pair in served.pairs], served.strengths) == (["a", "b"], (3.0, 2.0))
+    tracker = Tracker()
+    await compared(tracker, FakeShadow({"a": 0.9, "b": 0.1}), served=served)
+    (record,) = tracker.records
+    assert (record.pairs, record.kendall, record.overlap) == (2, 1.0, 1.0)
+
+
+async def test_a_text_that_stands_twice_is_no_ranking() -> None:
+    legs = FakeLegs(dense=["a", "twin"])
+    legs.texts = {"twin": "a"}
+    ports = Ports(legs.retrieve, score=CountingScorer({"a": 3.0}))
+    result = await search(SearchPlan("q", 4, 4, rerank=RerankPlan()), ports)
+    assert served_of(result, "r", CORPUS, AT) is None
+
+
 async def test_no_more_pairs_of_a_request_are_compared_than_allowed() -> None:
     ids = [f"n{n:03d}" for n in range(MAX_PAIRS + 20)]
     plan = SearchPlan("q", 200, 5, rerank=RerankPlan())
@@ -219,3 +246,30 @@ async def test_nothing_but_the_query_and_the_texts_goes_out(service: Service) ->
     sent = str(service.asked[0].headers) + service.asked[0].path
     for secret in ("retrieval-id", "some-tenant", "some-corpus"):
         assert secret not in sent
+
+
+async def test_closing_ends_a_comparison_whose_service_hangs(service: Service) -> None:
+    service.says(Reply(hangs=True))
+    http, tracker = Http(), Tracker()
+    args = ProviderArgs(base_url=service.url, dialect="cohere", model="m")
+    owner = Shadows([RemoteScorer(args, http)], tracker)
+    owner.compare(SERVED)
+    while not service.asked:
+        await asyncio.sleep(0.01)
+    await owner.close()
+    await http.close()
+    assert (tracker.sent, owner.running) == ([], set())
+
+
+async def test_shadows_have_connections_of_their_own() -> None:
+    remote = {"dialect": "cohere", "base_url": "http://localhost:1", "model": "m"}
+    args = AppArgs.model_validate({"scorer": remote, "shadow": [remote, remote]})
+    handle: Any = object()
+    composer = Composer(args, handle, None, None, handle)
+    assert composer.scorers is not None
+    (client,) = composer.scorers.clients
+    assert isinstance(client, RemoteClient)
+    first, second = composer.shadows.scorers
+    assert first.http is second.http
+    assert first.http is not client.remote.http
+    await composer.close()
