@@ -137,7 +137,12 @@ def application(model: Path, **options: object) -> dict[str, Any]:
         "name": "onepass",
         "route_prefix": "/",
         "import_path": "deployments.app:build",
-        "args": {"scorer": scorer, "embedder": None, "limits": limits},
+        "args": {
+            "scorer": scorer,
+            "embedder": None,
+            "limits": limits,
+            "auth": {"allow_anonymous": True},  # HAProxy hides that clients are on this machine
+        },
     }
 
 

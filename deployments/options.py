@@ -12,6 +12,7 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Size = Annotated[int, Field(ge=1, le=1000)]
 Weight = Annotated[float, Field(ge=0.0, le=1000.0)]
 Milliseconds = Annotated[int, Field(ge=1, le=600_000)]
+SHOWN_NAME = 64
 CORPUS = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
@@ -70,8 +71,13 @@ def path_of(location: Sequence[Any]) -> str:
         if isinstance(part, int):
             path += f"[{part}]"
         elif not part.startswith("~"):
-            path += f".{part}" if path else part
+            path += f".{printable(part)}" if path else printable(part)
     return path
+
+
+def printable(name: str) -> str:
+    """A name that a client chose, as it may stand in a message: short, no control characters."""
+    return "".join(c if c.isprintable() else "?" for c in name[:SHOWN_NAME])
 
 
 def message_of(error: Mapping[str, Any]) -> str:

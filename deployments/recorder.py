@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 from deployments.config import TrackerArgs
 from deployments.folders import data_folder
+from deployments.group_commit import GroupCommit
 from deployments.logs import join_serve_log
 from pipeline.documents import CorpusKey
 from pipeline.errors import InvalidInput, NotFound, Unavailable
@@ -44,8 +44,6 @@ REPORTS: Mapping[str, Callable[[TrackerStore, Window, int, int], Sequence[Any]]]
     "judged-scores": TrackerStore.find_judged_scores,
 }
 
-GROUP_RECORDS = 1000
-GROUP_WAIT_S = 0.1
 # A lock is not yet a failure: the file's last owner may be on its way out.
 LOCK_WAIT_S = 60.0
 LOCK_RETRY_S = 1.0
@@ -54,23 +52,6 @@ CLOSE_WAIT_S = 2.0
 # A client may overtake its own search's record on the way here; one this young is waited for.
 YOUNG = timedelta(seconds=5)
 YOUNG_WAIT_S = 2.0
-
-
-@dataclass(eq=False, slots=True)
-class Waiting:
-    """Records that wait for the next group commit."""
-
-    records: Sequence[RetrievalRecord]
-    done: asyncio.Future[list[str]]
-
-    def resolve(self, result: list[str] | Exception) -> None:
-        """Answer with the ids of rejected records, or an error."""
-        if self.done.done():  # its sender has gone
-            return
-        if isinstance(result, Exception):
-            self.done.set_exception(result)
-        else:
-            self.done.set_result(result)
 
 
 class Recorder:
@@ -84,13 +65,9 @@ class Recorder:
         self.path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"
         self.store: TrackerStore | None = None
         self.tried = asyncio.Event()
-        self.waiting: list[Waiting] = []
-        self.wake = asyncio.Event()
-        self.recorded = self.rejected = 0
         self.last_error: str | None = None
-        loop = asyncio.get_running_loop()
-        self.opener = loop.create_task(self._open())
-        self.committer = loop.create_task(self._commit_groups())
+        self.commits = GroupCommit(self._write)
+        self.opener = asyncio.get_running_loop().create_task(self._open())
         # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
         self.__del__ = self.close
 
@@ -132,69 +109,7 @@ class Recorder:
         Returns the ids of those that can never be stored. Raises Unavailable, nothing stored,
         while the tracker is down: then they may be sent again.
         """
-        waiting = Waiting(records, asyncio.get_running_loop().create_future())
-        self.waiting.append(waiting)
-        self.wake.set()
-        try:
-            return await waiting.done
-        finally:
-            if waiting in self.waiting:
-                self.waiting.remove(waiting)
-
-    async def _commit_groups(self) -> None:
-        """Commit what waits as one transaction, at most every GROUP_WAIT_S unless it is full."""
-        while True:
-            await self.wake.wait()
-            self.wake.clear()
-            if sum(len(waiting.records) for waiting in self.waiting) < GROUP_RECORDS:
-                await asyncio.sleep(GROUP_WAIT_S)
-            await self._commit(self._take_group())
-
-    def _take_group(self) -> list[Waiting]:
-        """Take the oldest waiting records, GROUP_RECORDS or a little more."""
-        size, count = 0, 0
-        while count < len(self.waiting) and size < GROUP_RECORDS:
-            size += len(self.waiting[count].records)
-            count += 1
-        group, self.waiting = self.waiting[:count], self.waiting[count:]
-        if self.waiting:
-            self.wake.set()
-        return group
-
-    async def _commit(self, group: Sequence[Waiting]) -> None:
-        """Commit a group as one transaction; if it holds a bad value, its records one by one."""
-        records = [record for waiting in group for record in waiting.records]
-        try:
-            self.recorded += await self._write(lambda store: store.record(records))
-        except InvalidInput:
-            for waiting in group:
-                await self._commit_alone(waiting)
-        except Exception as error:  # the committer must outlive whatever the database raises
-            self._fail(group, error)
-        else:
-            for waiting in group:
-                waiting.resolve([])
-
-    async def _commit_alone(self, waiting: Waiting) -> None:
-        """Store each record by itself, so that a bad one holds up no other."""
-        rejected: list[str] = []
-        for record in waiting.records:
-            try:
-                self.recorded += await self._write(partial(record_one, record))
-            except InvalidInput:
-                logger.exception("retrieval %s cannot be stored", record.retrieval_id)
-                rejected.append(record.retrieval_id)
-            except Exception as error:
-                self._fail([waiting], error)
-                return
-        self.rejected += len(rejected)
-        waiting.resolve(rejected)
-
-    def _fail(self, group: Sequence[Waiting], error: Exception) -> None:
-        logger.error("records were not stored", exc_info=error)
-        self.last_error = str(error)
-        for waiting in group:
-            waiting.resolve(Unavailable("the tracker is down"))
+        return await self.commits.put(records)
 
     async def feedback(
         self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
@@ -286,10 +201,10 @@ class Recorder:
         return {
             "pid": os.getpid(),
             "path": str(self.path),
-            "queue": sum(len(waiting.records) for waiting in self.waiting),
-            "recorded": self.recorded,
-            "rejected": self.rejected,
-            "last_error": self.last_error,
+            "queue": len(self.commits),
+            "recorded": self.commits.recorded,
+            "rejected": self.commits.rejected,
+            "last_error": self.commits.last_error or self.last_error,
             **await self._contents(),
         }
 
@@ -314,12 +229,10 @@ class Recorder:
         """Flush what waits, so that a graceful shutdown or a redeploy loses nothing."""
         # What arrived while the file was being opened is to be flushed too.
         await asyncio.wait({self.opener}, timeout=CLOSE_WAIT_S)
-        for task in (self.opener, self.committer):
-            task.cancel()
-        await asyncio.gather(self.opener, self.committer, return_exceptions=True)
+        self.opener.cancel()
+        await asyncio.gather(self.opener, return_exceptions=True)
         self.tried.set()
-        while self.waiting:
-            await self._commit(self._take_group())
+        await self.commits.close()
         await self._close_store()
 
     async def _close_store(self) -> None:
@@ -338,10 +251,6 @@ class Recorder:
 def open_tracker(recorder: Recorder) -> TrackerStore:
     args = recorder.args
     return TrackerStore.open(recorder.path, memory_limit=args.memory_limit, threads=args.threads)
-
-
-def record_one(record: RetrievalRecord, store: TrackerStore) -> int:
-    return store.record([record])
 
 
 def utc_now() -> datetime:

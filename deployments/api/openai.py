@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from deployments.api.dialects import Count, DialectRequest, usage_of
+from deployments.api.dialects import Count, DialectRequest, sentence, usage_of
 from deployments.api.wire import Text, valid_text
 from deployments.gateway import Embeddings
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
@@ -110,7 +110,7 @@ def error(error: OnepassError, request_id: str | None) -> dict[str, Any]:
     kind = "invalid_request_error" if error.status < 500 else "server_error"
     return {
         "error": {
-            "message": error.message,
+            "message": sentence(error),
             "type": KINDS.get(error.status, kind),
             "param": error.param,
             "code": error.type,

@@ -23,7 +23,7 @@ class Override(Wire):
     @model_validator(mode="before")
     @classmethod
     def _storable(cls, values: Any) -> Any:
-        check_json(values, 1, ())
+        check_json(values)
         return values
 
     def given(self) -> dict[str, Any]:

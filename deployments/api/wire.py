@@ -12,11 +12,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
+from deployments.options import printable
 from pipeline.stamps import RESERVED_KEYS
 
 MAX_NESTING = 64
 INT64 = 2**63
-SHOWN_NAME = 64
+# Looking at each takes a microsecond, of a loop that serves everybody.
+MAX_VALUES = 100_000
 
 
 class Wire(BaseModel):
@@ -35,17 +37,12 @@ class Wire(BaseModel):
 
 
 def unknown_field(name: str, known: list[str]) -> PydanticCustomError:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known fields: {', '.join(known)}"
     shown = printable(name)
+    near = difflib.get_close_matches(shown, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known fields: {', '.join(known)}"
     return PydanticCustomError(
         "unknown_field", "unknown field; {hint}", {"hint": hint, "path": [shown]}
     )
-
-
-def printable(name: str) -> str:
-    """A field's name as it may stand in a message: short, and without control characters."""
-    return "".join(c if c.isprintable() else "?" for c in name[:SHOWN_NAME])
 
 
 def valid_text(value: str) -> str:
@@ -62,7 +59,7 @@ def not_blank(value: str) -> str:
 
 def storable(value: Any) -> Any:
     """Refuse JSON that cannot be kept: too deep, numbers beyond int64, lone surrogates."""
-    check_json(value, 1, ())
+    check_json(value)
     return value
 
 
@@ -91,17 +88,29 @@ def plain(value: Any) -> Any:
     return value
 
 
-def check_json(value: Any, depth: int, path: tuple[str | int, ...]) -> None:
-    if depth > MAX_NESTING:
-        raise PydanticCustomError("too_deep", f"nesting exceeds {MAX_NESTING} levels")
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            check_unicode(key, path)
-            check_json(item, depth + 1, (*path, printable(key)))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            check_json(item, depth + 1, (*path, index))
-    elif isinstance(value, str):
+def check_json(value: Any) -> None:
+    """Refuse what cannot be kept: too deep, too many values, numbers that no engine could hold."""
+    waiting: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
+    seen = 0
+    while waiting:
+        item, path = waiting.pop()
+        seen += 1
+        if len(path) >= MAX_NESTING:
+            raise PydanticCustomError("too_deep", f"nesting exceeds {MAX_NESTING} levels")
+        if isinstance(item, Mapping | list) and len(item) > MAX_VALUES - seen:
+            raise PydanticCustomError("too_many", f"holds more than {MAX_VALUES} values")
+        if isinstance(item, Mapping):
+            for key in item:
+                check_unicode(key, path)
+            waiting += [(inner, (*path, printable(key))) for key, inner in item.items()]
+        elif isinstance(item, list):
+            waiting += [(inner, (*path, index)) for index, inner in enumerate(item)]
+        else:
+            check_scalar(item, path)
+
+
+def check_scalar(value: Any, path: tuple[str | int, ...]) -> None:
+    if isinstance(value, str):
         check_unicode(value, path)
     elif isinstance(value, float) and not math.isfinite(value):
         raise refused("numbers must be finite", path)

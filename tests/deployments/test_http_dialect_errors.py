@@ -120,7 +120,7 @@ INVALID: dict[str, Body] = {
         "requestId": "mine",
     },
     "/v1/embeddings": openai(
-        "invalid_request_error", "malformed_request", "the body is not valid JSON", "body"
+        "invalid_request_error", "malformed_request", "body: the body is not valid JSON", "body"
     ),
 }
 

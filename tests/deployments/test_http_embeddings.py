@@ -117,7 +117,7 @@ async def test_tokens_are_refused_in_so_many_words(client: httpx.AsyncClient, to
     response = await client.post("/v1/embeddings", json={"input": tokens})
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (422, "input")
-    assert error["message"] == "must be text: tokens are of another model's"
+    assert error["message"] == "input: must be text: tokens are of another model's"
 
 
 async def test_only_the_models_own_dimensions_can_be_asked_for(client: httpx.AsyncClient) -> None:
@@ -126,7 +126,7 @@ async def test_only_the_models_own_dimensions_can_be_asked_for(client: httpx.Asy
     response = await client.post("/v1/embeddings", json={"input": "a", "dimensions": 256})
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (422, "dimensions")
-    assert error["message"] == "the model's vectors have 2 dimensions"
+    assert error["message"] == "dimensions: the model's vectors have 2 dimensions"
 
 
 async def test_too_many_or_too_large_texts_are_413_naming_the_limit(

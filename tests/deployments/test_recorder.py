@@ -181,7 +181,7 @@ async def test_a_tracker_that_cannot_open_is_down_and_says_why(tmp_path: Path) -
     with pytest.raises(Unavailable):
         await owner.ping()
     status = await owner.status()
-    assert "the tracker is down" in status["error"]
+    assert status["error"] == "the tracker's file cannot be used: File exists"
     await owner.close()
 
 

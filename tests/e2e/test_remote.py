@@ -11,6 +11,7 @@ import pytest
 from ray import serve
 
 from deployments.app import build
+from deployments.auth import digest_of
 from deployments.config import AppArgs, IndexArgs, TrackerArgs
 from tests.deployments.providers.service import Reply, Service
 from tests.e2e.serving import free_port
@@ -85,6 +86,7 @@ def http(
             "shadow": [{**jina, "name": "shadow"}],
             "chat": {"base_url": services.chat.url, "model": "writer", "retries": 0},
             "web_search": {"base_url": services.web.url, "retries": 0},
+            "auth": {"api_keys": [key_of("app", "read"), key_of("ops", "admin")]},
             "embedder": None,
             "index": IndexArgs(uri=str(folder / "index")),
             "tracker": TrackerArgs(path=str(folder / "tracker.duckdb"), start_jitter_s=0.0),
@@ -94,7 +96,8 @@ def http(
     port = free_port()
     serve.start(http_options={"host": "127.0.0.1", "port": port})
     serve.run(build(args), name=NAME)
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    headers = {"Authorization": "Bearer ops"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, headers=headers) as client:
         wait_until(lambda: client.get("/readyz").status_code == 200)
         put(
             client,
@@ -104,6 +107,11 @@ def http(
         )
         yield client
     serve.delete(NAME)
+
+
+def key_of(key: str, role: str) -> dict[str, str]:
+    """A key that is its own name, and of the tenant `acme`."""
+    return {"name": key, "sha256": digest_of(key), "tenant": "acme", "role": role}
 
 
 def documents(answer: dict[str, Any]) -> list[str]:
@@ -123,6 +131,19 @@ def test_a_remote_scorer_grades_and_ranks_by_relevance_and_no_scorer_is_deployed
     assert search(http, QUERY).json()["forward_passes"] == 0
     (asked,) = services.rerankers["/v2/rerank"].bodies
     assert "secret" not in json.dumps(asked)
+
+
+def test_a_key_opens_what_its_role_allows_and_no_key_nothing(http: httpx.Client) -> None:
+    def status(key: str, method: str, path: str, **body: Any) -> int:
+        headers = {"Authorization": f"Bearer {key}"}
+        return http.request(method, path, headers=headers, json=body or None).status_code
+
+    assert status("wrong", "POST", "/v1/search", query="q") == 401
+    assert status("app", "POST", "/v1/search", query="q") == 200
+    assert status("app", "GET", "/v1/corpora") == 200
+    assert status("app", "GET", "/v1/status") == 403
+    assert status("app", "DELETE", "/v1/corpora/default") == 403
+    assert status("wrong", "GET", "/healthz") == 200
 
 
 def test_plain_texts_are_ranked_by_the_remote_scorer_too(http: httpx.Client) -> None:
