@@ -7,9 +7,10 @@ from typing import Any, get_args
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from deployments.api.native import SearchRequest
-from deployments.options import Options
+from deployments.options import Options, first_error
 from deployments.planning import overridden
 from deployments.search_options import SearchOptions
 from pipeline.errors import InvalidInput
@@ -281,3 +282,24 @@ def test_rules_of_a_givenstand_in_place_of_the_configured_ones() -> None:
     configured = SearchOptions.model_validate({"boost": [{"when": FILTER, "factor": 9.0}]})
     assert overridden(configured, parsed({"boost": []})).boost == []
     assert overridden(configured, parsed({"boost": None})).boost == configured.boost
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"filter": {"field": "a", "in": [0] * 200_000}},
+        {"fusion": {"weights": {f"w{n}": 1.0 for n in range(200_000)}}},
+        {"sources": {"block": [[0] * 60_000, [0] * 60_000]}},
+    ],
+)
+def test_json_that_holds_too_much_is_refused_before_it_is_looked_at(body: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="more than 100000 values"):
+        SearchRequest.model_validate({"query": "q", **body})
+
+
+def test_a_long_name_is_cut_where_it_is_named() -> None:
+    with pytest.raises(ValidationError) as refused:
+        SearchRequest.model_validate({"query": "q", "fusion": {"weights": {"x" * 1_000_000: 1.0}}})
+    path, message = first_error(refused.value)
+    assert len(path) < 200
+    assert "x" * 100 not in message
