@@ -61,7 +61,7 @@ def test_the_block_itself_works() -> None:
 
 OWNERS = {
     "duckdb": {"tracker/database.py"},
-    "lancedb": {"deployments/stores/lance.py"},
+    "lancedb": {"deployments/stores/lance.py", "deployments/stores/lance_listing.py"},
     "onnxruntime": {"deployments/inference/sessions.py", "deployments/inference/conversion.py"},
     "onnx": {
         f"deployments/inference/{name}.py"
