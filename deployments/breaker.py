@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pipeline.errors import OnepassError, Unavailable
+from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
 
 logger = logging.getLogger(__name__)
+
+# A call that had less time than this, in seconds, was not given a fair try.
+FAIR_S = 1.0
 
 
 @dataclass
@@ -30,6 +34,26 @@ class Breaker:
         """Raise Unavailable while the part is known to be down."""
         if self.is_open:
             raise Unavailable(f"{self.name} is down; the next probe decides")
+
+    @contextmanager
+    def guarding(self, budget_s: float, spared: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """Guard one call that has `budget_s` seconds: refuse it while the part is down, and trip
+        where it fails. What is `spared`, and a deadline that was short, say nothing of its health.
+        """
+        self.check()
+        if budget_s == 0.0:
+            raise DeadlineExceeded(f"no time is left for {self.name}")
+        try:
+            yield
+        except spared:
+            raise
+        except Unavailable:
+            self.trip()
+            raise
+        except DeadlineExceeded:
+            if budget_s > FAIR_S:
+                self.trip()
+            raise
 
     def trip(self) -> None:
         """Open the circuit and start probing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deployments.budget import RESERVE_S, left_s, leg_share_s
@@ -20,7 +20,7 @@ from pipeline.corrective import Found
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import Overloaded, Unavailable
 from pipeline.expansion import Generate
-from pipeline.fusion import RRF_K
+from pipeline.fusion import RRF_K, hit_of
 from pipeline.hits import Hit, LegEntry
 from pipeline.legs import Variant
 from pipeline.recall import failed_legs, fused, search_variants
@@ -158,13 +158,5 @@ def degrading(score: Score) -> Score:
 def web_hit(chunk: Chunk, rank: int) -> Hit:
     """A text from outside; its place there is all that is known of it."""
     contribution = 1.0 / (RRF_K + rank)
-    return Hit(
-        id=chunk.id,
-        document_id=chunk.document_id,
-        chunk_index=chunk.chunk_index,
-        text=chunk.text,
-        title=chunk.title,
-        source=chunk.source,
-        legs=(LegEntry(HTTP, 0, rank, None, contribution),),
-        fusion_score=contribution,
-    )
+    entry = LegEntry(HTTP, 0, rank, None, contribution)
+    return replace(hit_of(chunk), legs=(entry,), fusion_score=contribution)

@@ -11,13 +11,10 @@ from deployments.inference.score_cache import ScoreCache
 from deployments.inference.truncation import Truncation
 from deployments.providers.http import Refused
 from deployments.providers.rerankers import RemoteScorer
-from pipeline.errors import DeadlineExceeded, Unavailable
 from pipeline.scoring import Pair, PairScore, Score, ScoreAnswer, Tally
 
 # How long a service that failed is left alone; then the next request tries it.
 PAUSE_S = 5.0
-# Less time than this says nothing of the service's health.
-FAIR_TRY_S = 1.0
 CACHE_BYTES = 16 * 2**20
 
 
@@ -59,20 +56,9 @@ class RemoteClient:
         return score
 
     async def _ask(self, query: str, pairs: Sequence[Pair], budget_s: float) -> ScoreAnswer:
-        self.breaker.check()
-        if budget_s == 0.0:
-            raise DeadlineExceeded("no time is left for scoring")
-        try:
+        # One tenant's request that is refused must not close the service to all others.
+        with self.breaker.guarding(budget_s, spared=(Refused,)):
             return await self.remote.score(query, pairs, budget_s)
-        except Refused:
-            raise  # one tenant's request must not close the service to all others
-        except Unavailable:
-            self.breaker.trip()
-            raise
-        except DeadlineExceeded:
-            if budget_s > FAIR_TRY_S:
-                self.breaker.trip()
-            raise
 
     def _known(self, tenant: str, pairs: Sequence[Pair]) -> dict[str, PairScore]:
         found = ((pair.digest, self.cache.get((tenant, pair.digest))) for pair in pairs)

@@ -17,7 +17,7 @@ from deployments.inference.truncation import (
     Truncation,
     kept,
 )
-from pipeline.errors import DeadlineExceeded, OnepassError, Unavailable
+from pipeline.errors import DeadlineExceeded, OnepassError
 from pipeline.scoring import Pair, Score, ScoreAnswer, first_failure
 
 PROBE_TIMEOUT_S = 1.0
@@ -68,23 +68,12 @@ class ScorerClient:
         reserve_s: float,
     ) -> Score:
         async def score(query: str, pairs: Sequence[Pair]) -> ScoreAnswer:
-            self.breaker.check()
             budget_s = left_s(deadline, limit_s, reserve_s)
-            if budget_s == 0.0:
-                raise DeadlineExceeded("no time is left for scoring")
-            try:
+            with self.breaker.guarding(budget_s):
                 answer = await self._call(tenant, query, pairs, truncation, budget_s)
                 failure = failure_of(answer)
                 if isinstance(failure, DeadlineExceeded):
                     raise failure
-            except Unavailable:
-                self.breaker.trip()
-                raise
-            except DeadlineExceeded:
-                # A caller in a hurry says nothing of the scorer's health.
-                if budget_s > PROBE_TIMEOUT_S:
-                    self.breaker.trip()
-                raise
             if failure is not None:
                 raise failure  # by pairs that no model scores: the scorer is well
             return answer

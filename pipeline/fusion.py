@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.documents import Chunk
 from pipeline.hits import Hit, LegEntry, fusion_order, stable_key
 from pipeline.legs import DENSE, LegHit, LegResult
 from pipeline.stamps import strip_reserved
@@ -163,7 +164,7 @@ def best_once(leg_hits: Iterable[LegHit]) -> list[tuple[Hit, float | None]]:
     """Return each chunk at its first, that is best, place, with its score if that is a number."""
     first: dict[tuple[str, ...], tuple[Hit, float | None]] = {}
     for leg_hit in leg_hits:
-        hit = hit_of(leg_hit)
+        hit = hit_of(leg_hit.chunk)
         score = leg_hit.score if math.isfinite(leg_hit.score) else None
         first.setdefault(stable_key(hit), (hit, score))
     return list(first.values())
@@ -175,9 +176,8 @@ def filled(scores: Sequence[float | None]) -> Floats:
     return np.array([lowest if score is None else score for score in scores], dtype=np.float64)
 
 
-def hit_of(leg_hit: LegHit) -> Hit:
-    """Make a hit of an indexed chunk; reserved keys never enter the chain from an index."""
-    chunk = leg_hit.chunk
+def hit_of(chunk: Chunk) -> Hit:
+    """Make a hit of a chunk; reserved keys never enter the chain from outside."""
     return Hit(
         id=chunk.id,
         document_id=chunk.document_id,

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
 
+from deployments.providers.http import Http
 from tests.deployments.gateway import RecordingGateway, serving
+from tests.deployments.providers.service import Service
 
 
 @pytest.fixture
@@ -17,3 +19,19 @@ def gateway() -> RecordingGateway:
 async def client(gateway: RecordingGateway) -> AsyncIterator[httpx.AsyncClient]:
     async with serving(gateway) as running:
         yield running
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """A service on loopback."""
+    running = Service()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[Http]:
+    """What asks services, without long waits between tries."""
+    asking = Http(backoff_s=0.001)
+    yield asking
+    await asking.close()

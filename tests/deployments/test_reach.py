@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,20 +34,6 @@ CORPUS = CorpusKey("t", "c")
 EVERYTHING = Parts(scorer=True, embedder=True, chat=True, web_search=True)
 QUERY = Variant(0, "original", "q")
 YEAR = parse_filter({"field": "year", "gte": 2020})
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    running = Service()
-    yield running
-    running.close()
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[Http]:
-    client = Http(backoff_s=0.001)
-    yield client
-    await client.close()
 
 
 def reached(
