@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
-
-import pytest
 
 from deployments.composer import Composer
 from deployments.config import AppArgs
@@ -222,13 +220,6 @@ async def test_no_more_pairs_of_a_request_are_compared_than_allowed() -> None:
     served = served_of(result, "r", CORPUS, AT)
     assert served is not None
     assert len(served.pairs) == MAX_PAIRS
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    running = Service()
-    yield running
-    running.close()
 
 
 async def test_nothing_but_the_query_and_the_texts_goes_out(service: Service) -> None:
