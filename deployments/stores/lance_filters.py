@@ -1,7 +1,6 @@
 """Filters as LanceDB's SQL.
 
-Equality, presence and kind are answered by a column of terms: 63-bit digests of what a chunk's
-metadata says, one for each field, value, element of a list, and kind. Against 100,000 chunks
+Equality, presence and kind are answered by a column of terms. Against 100,000 chunks
 `array_has_any` on it takes about 15 ms whatever the number of values, where the engine's JSON
 paths take about 1 µs for each value and chunk and cannot mix kinds; and a label index can be
 built on it. Only order (`gt`, `lte`, ...) reads the JSON itself. Whatever a client writes
@@ -11,9 +10,9 @@ reaches the SQL as a number or a quoted string.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from deployments.stores.terms import exists_term, kind_term, value_term
 from pipeline.filters import (
     AllOf,
     AnyOf,
@@ -23,19 +22,10 @@ from pipeline.filters import (
     Not,
     OneOf,
     Path,
-    Scalar,
     as_float64,
-    kind,
-    typed,
 )
-from pipeline.stamps import digest
 
 _SYMBOLS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-
-
-def metadata_terms(metadata: Mapping[str, Any]) -> list[int]:
-    """Return the terms of a chunk's metadata: all that `OneOf`, `Exists` and `ne` ask for."""
-    return sorted(set(_object_terms((), metadata)))
 
 
 def filter_sql(filter: Filter) -> str:
@@ -51,12 +41,12 @@ def filter_sql(filter: Filter) -> str:
         case Not(inner):
             return f"(NOT {filter_sql(inner)})"
         case Exists(path):
-            return _has([_exists_term(path)])
+            return _has([exists_term(path)])
         case OneOf(path, values):
-            return _has(dict.fromkeys(_value_term(path, value) for value in values))
+            return _has(dict.fromkeys(value_term(path, value) for value in values))
         case Compare(path, "ne", operand):
-            is_kind = _has([_kind_term(path, operand)])
-            return f"({is_kind} AND NOT {_has([_value_term(path, operand)])})"
+            is_kind = _has([kind_term(path, operand)])
+            return f"({is_kind} AND NOT {_has([value_term(path, operand)])})"
         case Compare(path, name, operand):
             if isinstance(operand, str):
                 return _string_order(path, _SYMBOLS[name], operand)
@@ -72,44 +62,6 @@ def one_of(column: str, values: Iterable[str]) -> str:
     """Return the SQL condition that a string column has one of the values; false for none."""
     literals = ", ".join(quoted(value) for value in values)
     return f"{column} IN ({literals})" if literals else "false"
-
-
-def _object_terms(path: Path, found: Mapping[str, Any]) -> Iterator[int]:
-    for key, value in found.items():
-        # A filter splits its field at dots, so it can never name these.
-        if key and "." not in key:
-            yield from _field_terms((*path, key), value)
-
-
-def _field_terms(path: Path, value: Any) -> Iterator[int]:
-    if value is None:
-        return
-    yield _exists_term(path)
-    if isinstance(value, Mapping):
-        yield from _object_terms(path, value)
-    elif isinstance(value, list):
-        yield from (_value_term(path, element) for element in value if kind(element))
-    else:
-        yield _kind_term(path, value)
-        yield _value_term(path, value)
-
-
-def _exists_term(path: Path) -> int:
-    return _term("exists", *path)
-
-
-def _kind_term(path: Path, value: Scalar) -> int:
-    return _term("kind", str(kind(value)), *path)
-
-
-def _value_term(path: Path, value: Scalar) -> int:
-    value_kind, comparable = typed(value)
-    return _term("value", str(value_kind), str(comparable), *path)
-
-
-def _term(*parts: str) -> int:
-    """63 bits make a literal without a sign; two in a million terms are equal with odds of 5e-8."""
-    return int(digest(*parts)[:16], 16) >> 1
 
 
 def _joined(link: str, filters: Iterable[Filter]) -> str:
@@ -131,13 +83,13 @@ def _string_order(path: Path, symbol: str, operand: str) -> str:
     if not operand:
         return _empty_string_order(path, symbol)
     condition = f"{_json_path(path)} ? (@ {symbol} {json.dumps(operand)})"
-    is_string = _has([_kind_term(path, operand)])
+    is_string = _has([kind_term(path, operand)])
     return f"({is_string} AND json_exists(metadata, {quoted(condition)}))"
 
 
 def _empty_string_order(path: Path, symbol: str) -> str:
     """JSON paths cannot spell the empty string, the least of all."""
-    is_string, is_empty = _has([_kind_term(path, "")]), _has([_value_term(path, "")])
+    is_string, is_empty = _has([kind_term(path, "")]), _has([value_term(path, "")])
     return {
         ">": f"({is_string} AND NOT {is_empty})",
         ">=": is_string,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deployments.stores.lance_filters import metadata_terms
 from deployments.stores.protocol import IndexedChunk
+from deployments.stores.terms import metadata_terms
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import InvalidInput
 from pipeline.filters import as_float64

@@ -12,99 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.stores.lance import LanceStore
-from deployments.stores.lance_filters import filter_sql, metadata_terms, one_of, quoted
+from deployments.stores.lance_filters import filter_sql, one_of, quoted
 from deployments.stores.protocol import IndexedChunk, LegQuery
 from pipeline.documents import Chunk, CorpusKey
-from pipeline.filters import (
-    AllOf,
-    AnyOf,
-    Compare,
-    Exists,
-    Filter,
-    Not,
-    OneOf,
-    Scalar,
-    matches,
-    parse_filter,
-)
+from pipeline.filters import Compare, Exists, Filter, parse_filter
 from pipeline.legs import BM25
+from tests.deployments.stores.filter_cases import EDGES, FILTERS, KEYS, METADATA, expected
 
 CORPUS = CorpusKey("tenant", "corpus")
-
-KEYS = [
-    "a",
-    "b",
-    "A",
-    "0",
-    "we ird",
-    "q\"u'o\\",
-    "é😀",
-    "nul\0",
-    "$",
-    "*",
-    "[0]",
-    "@",
-    "a\nb",
-    "--",
-]
-EDGES: list[Scalar] = [
-    *[
-        "",
-        "a",
-        "B",
-        "5",
-        "true",
-        "null",
-        "[5]",
-        "é",
-        "e\u0301",
-        "\uffff",
-        "😀",
-        "\x7f",
-        "\0",
-        "a\0b",
-    ],
-    *["'", "''", '"', "\\", "\\'", "\\u0041", "a\nb\tc", "%", "_", "' OR 1=1 --", '" || true'],
-    *[True, False, 0, 1, -1, 5, 0.0, -0.0, 1.0, 5.0, 5.5, -5.5, 0.1, 1e300, 5e-324, -1e-7],
-    *[2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1, -(2**63), float(2**63)],
-]
-SCALARS: st.SearchStrategy[Scalar] = (
-    st.sampled_from(EDGES)
-    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.booleans()
-)
-VALUES: st.SearchStrategy[Any] = st.recursive(
-    SCALARS | st.none() | st.just(2**64 + 5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*KEYS, "", "a.b"]), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-METADATA = st.dictionaries(st.sampled_from([*KEYS, "", "a.b"]), VALUES, max_size=4)
-PATHS = st.lists(st.sampled_from(KEYS), min_size=1, max_size=3).map(tuple)
-
-
-def ordered(operand: Scalar) -> bool:
-    return not isinstance(operand, bool)
-
-
-FILTERS: st.SearchStrategy[Filter] = st.recursive(
-    st.builds(Exists, PATHS)
-    | st.builds(OneOf, PATHS, st.lists(SCALARS, min_size=1, max_size=3).map(tuple))
-    | st.builds(Compare, PATHS, st.just("ne"), SCALARS)
-    | st.builds(
-        Compare, PATHS, st.sampled_from(["gt", "gte", "lt", "lte"]), SCALARS.filter(ordered)
-    ),
-    lambda inner: (
-        st.builds(AllOf, st.lists(inner, min_size=1, max_size=3).map(tuple))
-        | st.builds(AnyOf, st.lists(inner, min_size=1, max_size=3).map(tuple))
-        | st.builds(Not, inner)
-    ),
-    max_leaves=4,
-)
 
 
 def chunk(place: int, metadata: Mapping[str, Any]) -> IndexedChunk:
@@ -122,13 +37,6 @@ async def passing(metadata: Sequence[Mapping[str, Any]], filters: Sequence[Filte
             hits = await store.search(CORPUS, LegQuery(BM25, 1_000, "word", filter=filter))
             found.append(sorted(int(hit.chunk.document_id) for hit in hits))
         return found
-
-
-def expected(metadata: Sequence[Mapping[str, Any]], filters: Sequence[Filter]) -> list[Any]:
-    return [
-        [place for place, each in enumerate(metadata) if matches(filter, each)]
-        for filter in filters
-    ]
 
 
 @settings(max_examples=25, deadline=None)
@@ -164,7 +72,7 @@ async def test_any_key_can_be_named(key: str) -> None:
 async def test_the_largest_filter_that_parses_also_runs() -> None:
     leaf = {"field": "k", "in": [f"value {place}" for place in range(1_000)]}
     order = {"field": ".".join(["k"] * 128), "gt": 5}
-    raw: dict[str, Any] = {"any": [{"any": [leaf] * 10 + [order] * 110}]}
+    raw: dict[str, Any] = {"any": [{"any": [leaf] * 4 + [order] * 110}]}
     for _ in range(13):
         raw = {"not": raw}
 
@@ -179,23 +87,3 @@ def test_what_a_client_writes_stays_inside_its_literal() -> None:
         "(array_has_any(terms, make_array(4454688648743153942))"
         """ AND json_exists(metadata, '$."k''" ? (@ > "''")'))"""
     )
-
-
-def test_terms_tell_kinds_and_places_apart() -> None:
-    metadata: list[dict[str, Any]] = [
-        {"k": 1},
-        {"k": "1"},
-        {"k": True},
-        {"k": "True"},
-        {"k": [1]},
-        {"k": {"1": 1}},
-        {"k1": 1},
-        {"k": None},
-    ]
-    terms = [tuple(metadata_terms(each)) for each in metadata]
-
-    assert len(set(terms)) == len(terms)
-    assert terms[-1] == ()
-    assert metadata_terms({"k": 1}) == metadata_terms({"k": 1.0})
-    assert metadata_terms({"k": 0}) == metadata_terms({"k": -0.0})
-    assert metadata_terms({"a.b": 1, "": 2}) == []
