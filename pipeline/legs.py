@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.documents import Chunk
+from pipeline.vectors import NO_ENCODERS, Encoders, SparseVector
 
 DENSE = "dense"
 BM25 = "bm25"
+SPARSE = "sparse"
 
 VariantKind = Literal["original", "rewrite", "template", "hyde", "step_back", "multi_query"]
 
@@ -20,8 +22,8 @@ VariantKind = Literal["original", "rewrite", "template", "hyde", "step_back", "m
 class Variant:
     """One wording of the query. Number 0 is the query as it was asked, and goes to every leg.
 
-    `vector` (dimension,) is its embedding, None until it has one; `error` says why it could not
-    be made. `weight` multiplies a leg's.
+    `vector` (dimension,) and `sparse` are its embeddings by the models of `encoders`, None until
+    it has them; `error` says why they could not be made. `weight` multiplies a leg's.
     """
 
     number: int
@@ -30,11 +32,13 @@ class Variant:
     weight: float = 1.0
     vector: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     error: str | None = None
+    sparse: SparseVector | None = field(default=None, compare=False, repr=False)
+    encoders: Encoders = NO_ENCODERS
 
     @property
     def legs(self) -> tuple[str, ...]:
         """The legs that it may go to: a hypothetical document has no words of its own to match."""
-        return (DENSE,) if self.kind == "hyde" else (DENSE, BM25)
+        return (DENSE,) if self.kind == "hyde" else (DENSE, BM25, SPARSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from deployments.stores.lance_listing import list_documents, measure
 from deployments.stores.lance_rows import (
     CHUNK_COLUMNS,
     corpus_of,
+    encoders_of,
     schema,
     table_name,
     table_prefix,
@@ -28,10 +29,18 @@ from deployments.stores.lance_rows import (
     vector_dimension,
 )
 from deployments.stores.lance_sources import sources_sql
-from deployments.stores.protocol import CorpusSize, IndexedChunk, LegQuery
+from deployments.stores.protocol import (
+    ENGINE_LEGS,
+    CorpusSize,
+    IndexedChunk,
+    LegQuery,
+    refuse_other_model,
+    refuse_to_mix,
+)
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import NotFound, Unavailable
 from pipeline.legs import BM25, DENSE, LegHit
+from pipeline.vectors import NO_ENCODERS, Encoders
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -65,14 +74,18 @@ class LanceStore:
     so there equal texts may differ a little.
     """
 
+    legs = ENGINE_LEGS["lancedb"]
+
     def __init__(
         self,
         uri: str,
         dimension: int | None,
         storage_options: Mapping[str, str] | None = None,
         read_only: bool = False,
+        encoders: Encoders = NO_ENCODERS,
     ) -> None:
         self._uri = uri
+        self._encoders = encoders
         self._dimension = dimension
         self._storage_options = dict(storage_options or {})
         self._read_only = read_only
@@ -159,7 +172,9 @@ class LanceStore:
         connection = await self._connect()
         with _engine_errors(corpus):
             try:
-                await connection.create_table(table_name(corpus), schema=schema(self._dimension))
+                await connection.create_table(
+                    table_name(corpus), schema=schema(self._dimension, self._encoders)
+                )
             except (ValueError, RuntimeError) as error:
                 # Another writer was first, or is at it. (exist_ok compares schemas, and takes the
                 # JSON column that it has stored for a different one.)
@@ -167,7 +182,9 @@ class LanceStore:
                     raise
 
     async def _merge(self, rows: pa.Table, table: AsyncTable) -> None:
-        _refuse_other_dimension(await table.schema(), self._dimension)
+        stored = await table.schema()
+        refuse_to_mix(encoders_of(stored), self._encoders)
+        _refuse_other_dimension(stored, self._dimension)
         await _ensure_text_index(table)
         if not rows.num_rows:
             return
@@ -247,7 +264,9 @@ async def _ensure_text_index(table: AsyncTable) -> None:
 
 async def _search_dense(query: LegQuery, table: AsyncTable) -> list[LegHit]:
     assert query.vector is not None  # LegQuery's construction sees to it
-    _refuse_other_dimension(await table.schema(), len(query.vector))
+    stored = await table.schema()
+    refuse_other_model(encoders_of(stored), query)
+    _refuse_other_dimension(stored, len(query.vector))
     if not query.vector.any():
         return []
     asked = table.query().nearest_to(query.vector).column("vector").distance_type("cosine")

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,13 @@ from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import InvalidInput
 from pipeline.filters import as_float64
 from pipeline.stamps import strip_reserved
+from pipeline.vectors import NO_ENCODERS, Encoders
 
 # What a Chunk is made from again; the vector and the terms stay where they are.
 CHUNK_COLUMNS = ["id", "document_id", "chunk_index", "title", "body", "source", "metadata"]
+
+# Where a table's schema remembers its encoders.
+ENCODERS = b"onepass.encoders"
 
 # The engine's JSON parser overflows its stack, and so ends the process, at some thousands.
 MAX_NESTING = 64
@@ -54,8 +59,9 @@ def _escape(name: str) -> str:
     return re.sub(rb"[^a-z0-9-]", lambda match: b"_%02x" % match[0][0], name.encode()).decode()
 
 
-def schema(dimension: int | None) -> pa.Schema:
-    """Return the columns of a corpus; without a dimension it has no vectors."""
+def schema(dimension: int | None, encoders: Encoders = NO_ENCODERS) -> pa.Schema:
+    """Return the columns of a corpus, and what it remembers; without a dimension it has no
+    vectors."""
     fields = [
         pa.field("id", pa.string(), nullable=False),
         pa.field("document_id", pa.string(), nullable=False),
@@ -69,7 +75,13 @@ def schema(dimension: int | None) -> pa.Schema:
     ]
     if dimension is not None:
         fields.append(pa.field("vector", pa.list_(pa.float32(), dimension)))
-    return pa.schema(fields)
+    return pa.schema(fields, {ENCODERS: json.dumps(asdict(encoders))})
+
+
+def encoders_of(stored: pa.Schema) -> Encoders | None:
+    """Return which models made a table's vectors; None for a table made before it was kept."""
+    kept = (stored.metadata or {}).get(ENCODERS)
+    return None if kept is None else Encoders(**json.loads(kept))
 
 
 def vector_dimension(stored: pa.Schema) -> int | None:

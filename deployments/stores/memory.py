@@ -11,12 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.stores.protocol import CorpusSize, IndexedChunk, LegQuery
+from deployments.stores.protocol import (
+    CorpusSize,
+    IndexedChunk,
+    LegQuery,
+    refuse_other_model,
+    refuse_to_mix,
+)
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import NotFound
 from pipeline.filters import matches
-from pipeline.legs import BM25, DENSE, LegHit
+from pipeline.legs import BM25, DENSE, SPARSE, LegHit
 from pipeline.stamps import strip_reserved
+from pipeline.vectors import NO_ENCODERS, Encoders
 
 # The usual BM25 constants, and what LanceDB uses: term saturation and length normalisation.
 K1 = 1.2
@@ -43,10 +50,15 @@ class MemoryStore:
     and the stop words of other engines. Corpora end with the process.
     """
 
-    def __init__(self) -> None:
+    legs = frozenset({DENSE, BM25, SPARSE})
+
+    def __init__(self, encoders: Encoders = NO_ENCODERS) -> None:
+        self._own = encoders
         self._corpora: dict[CorpusKey, dict[str, _Row]] = {}
+        self._encoders: dict[CorpusKey, Encoders] = {}
 
     async def upsert(self, corpus: CorpusKey, chunks: Sequence[IndexedChunk]) -> None:
+        refuse_to_mix(self._encoders.setdefault(corpus, self._own), self._own)
         replaced = {indexed.chunk.document_id for indexed in chunks}
         kept = {
             id: row
@@ -64,6 +76,7 @@ class MemoryStore:
 
     async def search(self, corpus: CorpusKey, query: LegQuery) -> list[LegHit]:
         rows = list(self._rows(corpus).values())
+        refuse_other_model(self._encoders[corpus], query)
         scores = LEGS[query.leg](rows, query)
         hits = [
             LegHit(row.chunk, score)
@@ -104,7 +117,7 @@ class MemoryStore:
 
     async def drop(self, corpus: CorpusKey) -> None:
         self._rows(corpus)
-        del self._corpora[corpus]
+        del self._corpora[corpus], self._encoders[corpus]
 
     def _rows(self, corpus: CorpusKey) -> dict[str, _Row]:
         if corpus not in self._corpora:
@@ -143,6 +156,15 @@ def _cosine(left: NDArray[np.float32] | None, right: NDArray[np.float32]) -> flo
     return float(left @ right) / norms if norms else None
 
 
+def inner_products(rows: Sequence[_Row], query: LegQuery) -> list[float | None]:
+    """Score each row by its terms' weights times the query's; None without a common term."""
+    assert query.sparse_vector is not None  # LegQuery's construction sees to it
+    return [
+        None if row.indexed.sparse is None else row.indexed.sparse.dot(query.sparse_vector)
+        for row in rows
+    ]
+
+
 def bm25_scores(rows: Sequence[_Row], query: LegQuery) -> list[float | None]:
     """Score each row by Okapi BM25; None where it has no word of the query.
 
@@ -172,4 +194,4 @@ def _bm25(
     return total
 
 
-LEGS = {DENSE: cosine_scores, BM25: bm25_scores}
+LEGS = {DENSE: cosine_scores, BM25: bm25_scores, SPARSE: inner_products}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -14,9 +14,13 @@ from pipeline.errors import NotFound
 from pipeline.filters import parse_filter
 from pipeline.legs import BM25, DENSE, LegHit
 from pipeline.sources import SourceRules
+from pipeline.vectors import Encoders
 
 DOCS = CorpusKey("acme", "docs")
 X, Y = [1, 0, 0], [0, 1, 0]
+
+# Opens a store, of these encoders, on the data of one test.
+OpenStore: TypeAlias = Callable[[Encoders], Store]
 
 
 def passage(
