@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib.metadata import version
+from types import ModuleType
 
 from fastapi import FastAPI
 from ray import serve
 
-from deployments import errors
+from deployments import errors, openapi
 from deployments.config import AuthArgs, LimitsArgs
 from deployments.gateway import Gateway, ServeGateway
 from deployments.handles import Handle
 from deployments.logs import join_serve_log
 from deployments.middleware import RequestFrame
 from deployments.routes import corpora, embeddings, operations, rerank, retrievals
+
+# By what they are about.
+ROUTES: Mapping[str, ModuleType] = {
+    "search": retrievals,
+    "ranking": rerank,
+    "embedding": embeddings,
+    "corpora": corpora,
+    "operations": operations,
+}
 
 
 def create_api(
@@ -28,13 +39,16 @@ def create_api(
     """Build the HTTP application around a gateway."""
     app = FastAPI(
         title="Onepass",
-        description="Retrieve, correct, rerank: one cross-encoder pass per (query, text) pair.",
+        version=version("onepass"),
+        description=openapi.ABOUT,
+        generate_unique_id_function=openapi.name_of,
     )
     app.state.gateway = gateway
     app.state.limits = limits
-    for routes in (retrievals, rerank, embeddings, corpora, operations):
-        app.include_router(routes.router)
+    for about, routes in ROUTES.items():
+        app.include_router(routes.router, tags=[about])
     errors.install(app)
+    openapi.install(app, [routes.router for routes in ROUTES.values()])
     app.add_middleware(
         RequestFrame,
         body_bytes=limits.body_bytes,

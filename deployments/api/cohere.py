@@ -5,9 +5,43 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from deployments.api.dialects import RerankRequest, result, search_units, sentence, usage
+from pydantic import BaseModel, Field
+
+from deployments.api.dialects import (
+    ApiVersion,
+    BilledUnits,
+    RankedDocument,
+    RerankRequest,
+    Usage,
+    result,
+    search_units,
+    sentence,
+    sometimes,
+    usage,
+)
 from deployments.ranking import RerankAnswer
 from pipeline.errors import OnepassError
+
+
+class Meta(BaseModel):
+    api_version: ApiVersion
+    billed_units: BilledUnits
+    warnings: list[str] = sometimes("there if a document has no score")
+
+
+class RerankV2Response(BaseModel):
+    """Documents by score."""
+
+    id: str
+    model: str = Field(description="who scored")
+    usage: Usage
+    results: list[RankedDocument]
+    meta: Meta
+
+
+class CohereError(BaseModel):
+    id: str | None
+    message: str
 
 
 def answer(request: RerankRequest, ranking: RerankAnswer) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
@@ -15,6 +15,7 @@ from deployments.ranking import RankedText, RerankAnswer
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
 
 DOCUMENTS_A_SEARCH_UNIT = 100
+QUERY = "what texts are ranked for; at most `limits.query_chars` characters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +75,40 @@ def token_limit(value: Any) -> int | None:
 
 
 Count = Annotated[int, Field(ge=1)]
-Direction = Annotated[Side | None, BeforeValidator(lower)]
-TokenLimit = Annotated[int | None, PlainValidator(token_limit)]
+Direction = Annotated[
+    Side | None,
+    BeforeValidator(lower, json_schema_input_type=Literal["right", "left", "Right", "Left"] | None),
+]
+TokenLimit = Annotated[
+    int | None, PlainValidator(token_limit, json_schema_input_type=Literal[-1] | Count | None)
+]
 
 
 class RerankDocument(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
-    text: Text
-    id: Annotated[str | int | None, PlainValidator(identity)] = Field(
-        None, description="given back with the result"
-    )
+    text: Text = Field(description="what is ranked")
+    id: Annotated[
+        str | int | None, PlainValidator(identity, json_schema_input_type=str | int | None)
+    ] = Field(None, description="given back with the result")
+
+
+AnyDocument = Annotated[
+    RerankDocument, BeforeValidator(as_object, json_schema_input_type=str | RerankDocument)
+]
 
 
 class RerankRequest(DialectRequest):
     """Documents to rank, in the words of Cohere, Jina and vLLM together."""
 
-    query: FilledText
-    documents: Annotated[
-        list[Annotated[RerankDocument, BeforeValidator(as_object)]], Field(min_length=1)
-    ] = Field(description="strings, or objects with `text`")
+    query: FilledText = Field(description=QUERY)
+    documents: Annotated[list[AnyDocument], Field(min_length=1)] = Field(
+        description="strings, or objects with `text`; at most `limits.documents`"
+    )
     top_n: Count | None = Field(None, description="results at most; null = all")
-    return_documents: bool | None = None
+    return_documents: bool | None = Field(
+        None, description="true = each result holds its `document`"
+    )
     rank_fields: Annotated[list[FilledText], Field(min_length=1)] | None = Field(
         None, description="the fields of an object that are ranked, in order, instead of `text`"
     )
@@ -140,6 +153,37 @@ class RerankRequest(DialectRequest):
     @property
     def raw(self) -> bool:
         return self.use_activation is False
+
+
+def sometimes(when: str) -> Any:
+    """Describe a field of an answer that is not always there."""
+    return Field(default_factory=dict, description=when)
+
+
+class DocumentText(BaseModel):
+    text: str
+
+
+class RankedDocument(BaseModel):
+    """A document's score."""
+
+    index: int = Field(description="the document's place in the input, from 0")
+    relevance_score: float = Field(description="from 0 to 1; the logit if that was asked for")
+    id: str | int = sometimes("there if it was sent")
+    document: DocumentText = sometimes("there with `return_documents`")
+
+
+class Usage(BaseModel):
+    prompt_tokens: int = Field(description="read, special ones included")
+    total_tokens: int
+
+
+class ApiVersion(BaseModel):
+    version: str
+
+
+class BilledUnits(BaseModel):
+    search_units: int = Field(description="one for each 100 documents")
 
 
 def with_fields(document: Any, fields: list[Any], index: int) -> Any:

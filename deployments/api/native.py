@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from deployments.api.overrides import override_of
@@ -37,6 +37,17 @@ def parse_time(value: Any) -> datetime:
 Time = Annotated[datetime, BeforeValidator(parse_time)]
 
 
+class Problem(BaseModel):
+    type: str = Field(description="stable, for programs")
+    message: str = Field(description="for people; holds no value of the request")
+    param: str | None = Field(description="the field at fault")
+    request_id: str | None
+
+
+class NativeError(BaseModel):
+    error: Problem
+
+
 def error(error: OnepassError, request_id: str | None) -> dict[str, Any]:
     """The body of every error but those of the dialects."""
     return {
@@ -54,7 +65,7 @@ class Page(Wire):
 
     model_config = ConfigDict(strict=False)
 
-    limit: int = Field(100, ge=1, le=1000)
+    limit: int = Field(100, ge=1, le=1000, description="items at most")
     next: str | None = Field(
         None, max_length=4096, description="what the page before gave; absent for the first"
     )
@@ -71,8 +82,8 @@ class WindowPage(Page):
 class Turn(Wire):
     """One turn of a conversation, the oldest first."""
 
-    role: Literal["user", "assistant"]
-    content: FilledText
+    role: Literal["user", "assistant"] = Field(description="who spoke")
+    content: FilledText = Field(description="what was said; at most `limits.query_chars`")
 
 
 # Null: the default of the application and the corpus.
@@ -82,12 +93,14 @@ Options = override_of(SearchOptions)
 class SearchRequest(Options):  # type: ignore[misc, valid-type]
     """A query and, beside it, any option of a search."""
 
-    query: FilledText = Field(description="a question or keywords")
-    corpus: Corpus = "default"
+    query: FilledText = Field(
+        description="a question or keywords; at most `limits.query_chars` characters"
+    )
+    corpus: Corpus = Field("default", description="where to search")
     history: Annotated[list[Turn], Field(max_length=100)] | None = Field(
         None, description="the conversation before; `expansion.rewrite` makes use of it"
     )
-    include_trace: bool | None = None
+    include_trace: bool | None = Field(None, description="true = the answer tells every hit's way")
     include_context: bool | None = Field(None, description="the same as context.enabled")
 
     def given(self) -> dict[str, Any]:
@@ -102,11 +115,27 @@ class SearchRequest(Options):  # type: ignore[misc, valid-type]
 
 
 class DocumentIn(Wire):
-    id: DocumentId
-    text: FilledText | None = None
-    title: Annotated[FilledText, Field(max_length=2048)] | None = None
-    source: Annotated[Text, Field(max_length=4096)] | None = None
-    metadata: Metadata = Field(default_factory=dict)
+    """A document; it needs `text` or `chunks`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "additionalProperties": False,
+            "anyOf": [{"required": ["text"]}, {"required": ["chunks"]}],
+        }
+    )
+
+    id: DocumentId = Field(description="names the document in its corpus")
+    text: FilledText | None = Field(None, description="at most `limits.text_bytes`")
+    title: Annotated[FilledText, Field(max_length=2048)] | None = Field(
+        None, description="scored and embedded with each chunk"
+    )
+    source: Annotated[Text, Field(max_length=4096)] | None = Field(
+        None, description="where it is from; `sources` of a search select by it"
+    )
+    metadata: Metadata = Field(
+        default_factory=dict,
+        description="what filters and boost rules look at; at most `limits.metadata_bytes`",
+    )
     chunks: Annotated[list[FilledText], Field(min_length=1)] | None = Field(
         None, description="the text already cut; otherwise it is cut here"
     )
@@ -129,7 +158,11 @@ class DocumentIn(Wire):
 
 
 class PutDocuments(Wire):
-    documents: Annotated[list[DocumentIn], Field(min_length=1)]
+    """Documents to store, each id once."""
+
+    documents: Annotated[list[DocumentIn], Field(min_length=1)] = Field(
+        description="at most `limits.documents`"
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> PutDocuments:
@@ -146,11 +179,17 @@ class PutDocuments(Wire):
 
 
 class FeedbackRequest(Wire):
-    retrieval_id: Annotated[FilledText, Field(max_length=64)]
-    document_id: DocumentId
-    outcome: Outcome
+    """A judgement."""
+
+    retrieval_id: Annotated[FilledText, Field(max_length=64)] = Field(
+        description="of the search's answer"
+    )
+    document_id: DocumentId = Field(description="one of its hits' documents")
+    outcome: Outcome = Field(description="how well it answers")
 
 
 class PurgeRequest(Wire):
+    """What to delete."""
+
     before: Time = Field(description="records older than this RFC 3339 time are deleted")
-    dry_run: bool = False
+    dry_run: bool = Field(False, description="true only counts")

@@ -30,6 +30,8 @@ from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/x-ndjson"
+# Each line's schema.
+LINES = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/DocumentIn"}}}
 ROUTE = re.compile(r"/v1/corpora/[^/]+/documents")
 
 # What one call of the Indexer gets at most.

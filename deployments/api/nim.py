@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from deployments.api.dialects import (
+    QUERY,
     Asked,
     DialectRequest,
+    Usage,
     as_object,
     check_complete,
     score_of,
@@ -23,18 +25,26 @@ from pipeline.errors import OnepassError
 class Query(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
-    text: FilledText
+    text: FilledText = Field(description=QUERY)
 
 
 class Passage(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
-    text: Text
+    text: Text = Field(description="what is ranked")
+
+
+AnyQuery = Annotated[Query, BeforeValidator(as_object, json_schema_input_type=FilledText | Query)]
+AnyPassage = Annotated[Passage, BeforeValidator(as_object, json_schema_input_type=str | Passage)]
 
 
 class RankingRequest(DialectRequest):
-    query: Annotated[Query, BeforeValidator(as_object)]
-    passages: Annotated[list[Annotated[Passage, BeforeValidator(as_object)]], Field(min_length=1)]
+    """Passages to rank for a query."""
+
+    query: AnyQuery = Field(description="a string, or an object with `text`")
+    passages: Annotated[list[AnyPassage], Field(min_length=1)] = Field(
+        description="strings, or objects with `text`; at most `limits.documents`"
+    )
     truncate: Literal["NONE", "END"] | None = Field(
         None, description="END cuts passages that are too long; NONE, the default, refuses them"
     )
@@ -48,6 +58,24 @@ class RankingRequest(DialectRequest):
             query_param="query.text",
             texts_param="passages",
         )
+
+
+class RankedPassage(BaseModel):
+    index: int = Field(description="the passage's place in the input, from 0")
+    logit: float
+
+
+class RankingResponse(BaseModel):
+    """All passages by logit."""
+
+    rankings: list[RankedPassage]
+    usage: Usage
+
+
+class NimError(BaseModel):
+    error: str
+    detail: str
+    requestId: str | None
 
 
 def answer(ranking: RerankAnswer) -> dict[str, Any]:

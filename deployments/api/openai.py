@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from deployments.api.dialects import Count, DialectRequest, sentence, usage_of
+from deployments.api.dialects import Count, DialectRequest, Usage, sentence, sometimes, usage_of
 from deployments.api.wire import Text, valid_text
 from deployments.gateway import Embeddings
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
@@ -40,12 +40,18 @@ Kind = Literal[
 ]
 
 
+Input = Annotated[str, Field(min_length=1), AfterValidator(valid_text)]
+Inputs = Annotated[list[Input], Field(min_length=1)]
+AnyInputs = Annotated[Inputs, BeforeValidator(as_texts, json_schema_input_type=Input | Inputs)]
+
+
 class EmbeddingRequest(DialectRequest):
-    input: Annotated[
-        list[Annotated[str, Field(min_length=1), AfterValidator(valid_text)]],
-        Field(min_length=1),
-        BeforeValidator(as_texts),
-    ] = Field(description="a text or a list of texts; what exceeds the model's window is cut")
+    """Texts to embed."""
+
+    input: AnyInputs = Field(
+        description="a text or a list of texts, at most `limits.documents`; what exceeds the "
+        "model's window is cut"
+    )
     encoding_format: Literal["float", "base64"] | None = Field(
         None, description="base64 = the bytes of little-endian float32"
     )
@@ -59,6 +65,54 @@ class EmbeddingRequest(DialectRequest):
     @property
     def as_queries(self) -> bool:
         return (self.input_type or self.task) in QUERY_KINDS
+
+
+class Embedding(BaseModel):
+    object: Literal["embedding"]
+    index: int = Field(description="the text's place in the input, from 0")
+    embedding: list[float] | str = Field(description="a string in base64, if that was asked for")
+
+
+class EmbeddingResponse(BaseModel):
+    """A vector for each text, in the input's order."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str = Field(description="who embedded")
+    usage: Usage
+
+
+class ServedModel(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int = Field(description="not known: 0")
+    owned_by: str
+    max_model_len: int = sometimes("there of the model that scores: its window in tokens")
+
+
+class ModelList(BaseModel):
+    """The model that scores, the model that embeds; what is not there is left out."""
+
+    object: Literal["list"]
+    data: list[ServedModel]
+
+
+class OpenAIProblem(BaseModel):
+    message: str
+    type: Literal[
+        "invalid_request_error",
+        "authentication_error",
+        "permission_error",
+        "rate_limit_error",
+        "server_error",
+    ]
+    param: str | None = Field(description="the field at fault")
+    code: str = Field(description="our own word for what happened")
+    request_id: str | None
+
+
+class OpenAIError(BaseModel):
+    error: OpenAIProblem
 
 
 def answer(request: EmbeddingRequest, embeddings: Embeddings) -> dict[str, Any]:

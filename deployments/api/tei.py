@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BaseModel, Discriminator, Field, RootModel, Tag
 
 from deployments.api.dialects import (
+    QUERY,
     Asked,
     Count,
     DialectRequest,
@@ -17,6 +18,7 @@ from deployments.api.dialects import (
     check_complete,
     score_of,
     sentence,
+    sometimes,
 )
 from deployments.api.wire import FilledText, Text
 from deployments.config import LimitsArgs
@@ -29,14 +31,16 @@ LABEL = "LABEL_0"
 
 
 class TextsRequest(DialectRequest):
-    query: FilledText
-    texts: Annotated[list[Text], Field(min_length=1)]
+    query: FilledText = Field(description=QUERY)
+    texts: Annotated[list[Text], Field(min_length=1)] = Field(
+        description="what is ranked; at most `limits.documents`"
+    )
     truncate: bool | None = Field(
         None, description="false refuses texts that are too long, which are cut otherwise"
     )
     truncation_direction: Direction = Field(None, description="the end that such a text loses")
     raw_scores: bool | None = Field(None, description="true = logits, not relevance from 0 to 1")
-    return_text: bool | None = None
+    return_text: bool | None = Field(None, description="true = each result holds its `text`")
     top_n: Count | None = Field(None, description="results at most, as LiteLLM asks; null = all")
 
     @property
@@ -59,6 +63,43 @@ EitherRequest = Annotated[
     Annotated[TextsRequest, Tag("~texts")] | Annotated[RerankRequest, Tag("~documents")],
     Discriminator(kind_of),
 ]
+
+
+class TextScore(BaseModel):
+    index: int = Field(description="the text's place in the input, from 0")
+    score: float = Field(description="from 0 to 1; the logit with `raw_scores`")
+    text: str = sometimes("there with `return_text`")
+
+
+class TextScores(RootModel[list[TextScore]]):
+    """Texts by score, asked for with `texts`."""
+
+
+class Labels(BaseModel):
+    id2label: dict[str, str]
+    label2id: dict[str, int]
+
+
+class ModelType(BaseModel):
+    reranker: Labels
+
+
+class InfoAnswer(BaseModel):
+    """The model that scores, and its limits."""
+
+    model_id: str
+    model_sha: str | None
+    model_type: ModelType
+    max_input_length: int = Field(description="the model's window in tokens")
+    max_client_batch_size: int = Field(description="texts in one request")
+    auto_truncate: Literal[True]
+    version: str = Field(description="Onepass's")
+
+
+class TeiError(BaseModel):
+    error: str
+    error_type: Literal["Validation", "Overloaded", "Unhealthy", "Backend"]
+    detail: str
 
 
 def answer(request: TextsRequest, ranking: RerankAnswer) -> list[dict[str, Any]]:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from deployments.api.dialects import (
@@ -15,6 +22,7 @@ from deployments.api.dialects import (
     DialectRequest,
     Direction,
     TokenLimit,
+    Usage,
     check_complete,
     score_of,
     usage_of,
@@ -23,20 +31,47 @@ from deployments.api.wire import FilledText, Text
 from deployments.inference.truncation import Truncation
 from deployments.ranking import RankedText, RerankAnswer
 
+# The names that a field may have in a request.
+FIRST_NAMES = ("text_1", "queries", "data_1")
+SECOND_NAMES = ("text_2", "documents", "items", "data_2")
+
 
 def as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def with_other_names(schema: dict[str, Any]) -> None:
+    """Describe each name, one of which is required."""
+    choices = []
+    for known, *others in (FIRST_NAMES, SECOND_NAMES):
+        field = schema["properties"][known]
+        same = {"anyOf": field["anyOf"], "description": f"the same as `{known}`"}
+        schema["properties"].update(dict.fromkeys(others, same))
+        choices.append({"anyOf": [{"required": [name]} for name in (known, *others)]})
+    schema["allOf"] = choices
+    del schema["required"]
+
+
+Queries = Annotated[list[FilledText], Field(min_length=1)]
+Texts = Annotated[list[Text], Field(min_length=1)]
+AnyQueries = Annotated[
+    Queries, BeforeValidator(as_list, json_schema_input_type=FilledText | Queries)
+]
+AnyTexts = Annotated[Texts, BeforeValidator(as_list, json_schema_input_type=Text | Texts)]
+
+
 class ScoreRequest(DialectRequest):
     """One text with each of many, or as many with as many, pair by pair."""
 
-    text_1: Annotated[list[FilledText], Field(min_length=1), BeforeValidator(as_list)] = Field(
-        validation_alias=AliasChoices("text_1", "queries", "data_1"),
+    model_config = ConfigDict(json_schema_extra=with_other_names)
+
+    text_1: AnyQueries = Field(
+        validation_alias=AliasChoices(*FIRST_NAMES),
         description="the query, or one for each of text_2",
     )
-    text_2: Annotated[list[Text], Field(min_length=1), BeforeValidator(as_list)] = Field(
-        validation_alias=AliasChoices("text_2", "documents", "items", "data_2")
+    text_2: AnyTexts = Field(
+        validation_alias=AliasChoices(*SECOND_NAMES),
+        description="a text, or a list of them; at most `limits.documents`",
     )
     use_activation: bool | None = Field(
         None, description="false = logits, not relevance from 0 to 1"
@@ -77,6 +112,24 @@ class Part(NamedTuple):
 
     asked: Asked
     places: list[int]
+
+
+class PairScore(BaseModel):
+    index: int = Field(description="the pair's place in the input, from 0")
+    object: Literal["score"]
+    score: float = Field(description="from 0 to 1; the logit without `use_activation`")
+    truncated: bool = Field(description="the model saw a part of the text")
+
+
+class ScoreResponse(BaseModel):
+    """A score for each pair, in the input's order."""
+
+    id: str
+    object: Literal["list"]
+    created: int = Field(description="seconds since 1970")
+    model: str = Field(description="who scored")
+    data: list[PairScore]
+    usage: Usage
 
 
 def answer(

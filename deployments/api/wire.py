@@ -9,7 +9,14 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from deployments.options import printable
@@ -24,7 +31,12 @@ MAX_VALUES = 100_000
 class Wire(BaseModel):
     """Strict types, no NaN; an unknown field is refused with the nearest known name."""
 
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        json_schema_extra={"additionalProperties": False},
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -132,4 +144,4 @@ def refused(message: str, path: tuple[str | int, ...]) -> PydanticCustomError:
 Metadata = Annotated[dict[str, Any], BeforeValidator(user_metadata)]
 Json = Annotated[dict[str, Any], BeforeValidator(storable)]
 Text = Annotated[str, AfterValidator(valid_text)]
-FilledText = Annotated[Text, AfterValidator(not_blank)]
+FilledText = Annotated[Text, AfterValidator(not_blank), Field(json_schema_extra={"pattern": r"\S"})]

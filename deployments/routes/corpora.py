@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 
-from deployments.api import native, ndjson
+from deployments.api import answers, native, ndjson
 from deployments.api.limits import check_documents
 from deployments.api.paging import a_name, one_page, read_token
 from deployments.api.wire import plain
@@ -23,7 +23,7 @@ DocumentPath = Annotated[str, Path(min_length=1, max_length=native.ID_CHARS)]
 router = APIRouter()
 
 
-@router.get("/v1/corpora")
+@router.get("/v1/corpora", summary="List corpora", responses={200: {"model": answers.CorpusPage}})
 async def list_corpora(
     page: Annotated[native.Page, Query()], tenant: Tenant, gate: Gate
 ) -> JSONResponse:
@@ -33,21 +33,35 @@ async def list_corpora(
     return JSONResponse(one_page(items, page.limit, "corpus"))
 
 
-@router.get("/v1/corpora/{corpus}")
+@router.get(
+    "/v1/corpora/{corpus}",
+    summary="Count a corpus",
+    responses={200: {"model": answers.CorpusAnswer}},
+)
 async def get_corpus(corpus: CorpusPath, tenant: Tenant, gate: Gate) -> JSONResponse:
     """Count a corpus."""
     size = await gate.size(CorpusKey(tenant, corpus))
     return JSONResponse({"corpus": corpus, **counts(size)})
 
 
-@router.delete("/v1/corpora/{corpus}", dependencies=[WRITER])
+@router.delete(
+    "/v1/corpora/{corpus}",
+    dependencies=[WRITER],
+    summary="Drop a corpus",
+    responses={200: {"model": answers.CorpusDropped}},
+)
 async def drop_corpus(corpus: CorpusPath, tenant: Tenant, gate: Gate) -> JSONResponse:
     """Delete a corpus with all its documents. What was retrieved from it stays recorded."""
     await gate.drop(CorpusKey(tenant, corpus))
     return JSONResponse({"corpus": corpus, "deleted": True})
 
 
-@router.put("/v1/corpora/{corpus}/documents", dependencies=[WRITER])
+@router.put(
+    "/v1/corpora/{corpus}/documents",
+    dependencies=[WRITER],
+    summary="Store documents",
+    responses={200: {"model": answers.PutAnswer}},
+)
 async def put_documents(
     corpus: CorpusPath, body: native.PutDocuments, tenant: Tenant, gate: Gate, limits: Limits
 ) -> JSONResponse:
@@ -61,9 +75,11 @@ async def put_documents(
 @router.post(
     "/v1/corpora/{corpus}/documents",
     dependencies=[WRITER],
+    summary="Store a stream of documents",
     status_code=200,
     response_class=ndjson.LineResponse,
-    openapi_extra={"requestBody": {"content": {ndjson.MEDIA_TYPE: {}}, "required": True}},
+    responses={200: {"model": answers.LineAnswer}},
+    openapi_extra={"requestBody": {"content": ndjson.LINES, "required": True}},
 )
 async def ingest_documents(
     corpus: CorpusPath, request: Request, tenant: Tenant, gate: Gate, limits: Limits
@@ -79,7 +95,11 @@ async def ingest_documents(
     return ndjson.LineResponse(ndjson.ingest(request.receive, put, limits))
 
 
-@router.get("/v1/corpora/{corpus}/documents")
+@router.get(
+    "/v1/corpora/{corpus}/documents",
+    summary="List documents",
+    responses={200: {"model": answers.DocumentPage}},
+)
 async def list_documents(
     corpus: CorpusPath, page: Annotated[native.Page, Query()], tenant: Tenant, gate: Gate
 ) -> JSONResponse:
@@ -89,7 +109,11 @@ async def list_documents(
     return JSONResponse(one_page(items, page.limit, "id"))
 
 
-@router.get("/v1/corpora/{corpus}/documents/{document_id:path}")
+@router.get(
+    "/v1/corpora/{corpus}/documents/{document_id:path}",
+    summary="Show a document",
+    responses={200: {"model": answers.DocumentAnswer}},
+)
 async def get_document(
     corpus: CorpusPath, document_id: DocumentPath, tenant: Tenant, gate: Gate
 ) -> JSONResponse:
@@ -110,7 +134,12 @@ async def get_document(
     )
 
 
-@router.delete("/v1/corpora/{corpus}/documents/{document_id:path}", dependencies=[WRITER])
+@router.delete(
+    "/v1/corpora/{corpus}/documents/{document_id:path}",
+    dependencies=[WRITER],
+    summary="Delete a document",
+    responses={200: {"model": answers.DocumentDeleted}},
+)
 async def delete_document(
     corpus: CorpusPath, document_id: DocumentPath, tenant: Tenant, gate: Gate
 ) -> JSONResponse:

@@ -13,7 +13,11 @@ from pipeline.errors import InvalidInput
 router = APIRouter()
 
 
-@router.post("/v1/embeddings")
+@router.post(
+    "/v1/embeddings",
+    summary="Embed texts as OpenAI does",
+    responses={200: {"model": openai.EmbeddingResponse}},
+)
 async def embed(
     body: openai.EmbeddingRequest, gate: Gate, limits: Limits, time_left: Remaining
 ) -> JSONResponse:
@@ -24,7 +28,7 @@ async def embed(
     )
 
 
-@router.get("/v1/models")
+@router.get("/v1/models", summary="List the models", responses={200: {"model": openai.ModelList}})
 async def models(gate: Gate, time_left: Remaining) -> JSONResponse:
     """The models that are served, in OpenAI's shape."""
     try:

@@ -6,14 +6,21 @@ from fastapi import APIRouter
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 
-from deployments.api import native
+from deployments.api import answers, native
 from deployments.api.wire import plain
 from deployments.routes.dependencies import ADMIN, Gate, Tenant
 
 router = APIRouter()
 
+STARTING = {"status": "starting", "degraded": ["Scorer"]}
 
-@router.post("/v1/admin/purge", dependencies=[ADMIN])
+
+@router.post(
+    "/v1/admin/purge",
+    dependencies=[ADMIN],
+    summary="Delete old records",
+    responses={200: {"model": answers.PurgeAnswer}},
+)
 async def purge(body: native.PurgeRequest, tenant: Tenant, gate: Gate) -> JSONResponse:
     """Delete the tenant's retrievals older than `before`, with their hits and feedback."""
     counts = await gate.purge(tenant, body.before, body.dry_run)
@@ -22,19 +29,31 @@ async def purge(body: native.PurgeRequest, tenant: Tenant, gate: Gate) -> JSONRe
     )
 
 
-@router.get("/v1/status", dependencies=[ADMIN])
+@router.get(
+    "/v1/status",
+    dependencies=[ADMIN],
+    summary="Show the status",
+    responses={200: {"model": answers.StatusAnswer}},
+)
 async def status(gate: Gate) -> JSONResponse:
     """Counters, models, providers, tracker and retention, over all replicas."""
     return JSONResponse(plain(jsonable_encoder(await gate.status())))
 
 
-@router.get("/healthz")
+@router.get("/healthz", summary="Live?", responses={200: {"model": answers.AliveAnswer}})
 async def healthz() -> JSONResponse:
     """Alive."""
     return JSONResponse({"status": "alive"})
 
 
-@router.get("/readyz")
+@router.get(
+    "/readyz",
+    summary="Ready?",
+    responses={
+        200: {"model": answers.ReadyAnswer},
+        503: {"model": answers.ReadyAnswer, "content": {"application/json": {"example": STARTING}}},
+    },
+)
 async def readyz(gate: Gate) -> JSONResponse:
     """503 until searches could be answered, a real pair scored; then 200, naming parts down."""
     ready, down = await gate.readiness()

@@ -76,19 +76,31 @@ async def ranker_of(tenant: Tenant, gate: Gate, limits: Limits, time_left: Remai
 Ranking = Annotated[Ranker, Depends(ranker_of)]
 
 
-@router.post("/v1/rerank")
+@router.post(
+    "/v1/rerank",
+    summary="Rank documents as Jina does",
+    responses={200: {"model": jina.RerankResponse}},
+)
 async def rerank(body: RerankRequest, ranker: Ranking) -> JSONResponse:
     """Rank documents for a query, for clients of Jina, Cohere v1 and vLLM."""
     return JSONResponse(jina.answer(body, await ranker.rank(body.asked)))
 
 
-@router.post("/v2/rerank")
+@router.post(
+    "/v2/rerank",
+    summary="Rank documents as Cohere does",
+    responses={200: {"model": cohere.RerankV2Response}},
+)
 async def rerank_v2(body: RerankRequest, ranker: Ranking) -> JSONResponse:
     """Rank documents for a query, for clients of Cohere v2."""
     return JSONResponse(cohere.answer(body, await ranker.rank(body.asked)))
 
 
-@router.post("/rerank")
+@router.post(
+    "/rerank",
+    summary="Rank texts as text-embeddings-inference does",
+    responses={200: {"model": tei.TextScores | jina.RerankResponse}},
+)
 async def rerank_texts(body: Annotated[tei.EitherRequest, Body()], ranker: Ranking) -> JSONResponse:
     """Rank `texts` in the shape of text-embeddings-inference, or `documents` in Jina's."""
     ranking = await ranker.rank(body.asked)
@@ -97,14 +109,27 @@ async def rerank_texts(body: Annotated[tei.EitherRequest, Body()], ranker: Ranki
     return JSONResponse(tei.answer(body, ranking))
 
 
-@router.post("/v1/ranking")
+@router.post(
+    "/v1/ranking",
+    summary="Rank passages as NIM does",
+    responses={200: {"model": nim.RankingResponse}},
+)
 async def rank_passages(body: nim.RankingRequest, ranker: Ranking) -> JSONResponse:
     """Rank passages for a query by logit, in the shape of NVIDIA's NIM."""
     return JSONResponse(nim.answer(await ranker.rank(body.asked)))
 
 
-@router.post("/score")
-@router.post("/v1/score")
+@router.post(
+    "/score",
+    summary="Score pairs as vLLM does",
+    operation_id="score_unversioned",
+    responses={200: {"model": vllm.ScoreResponse}},
+)
+@router.post(
+    "/v1/score",
+    summary="Score pairs as vLLM does",
+    responses={200: {"model": vllm.ScoreResponse}},
+)
 async def score(body: vllm.ScoreRequest, ranker: Ranking) -> JSONResponse:
     """Score one text with each of many, or pairs, in vLLM's shape; nothing is sorted."""
     for index, query in enumerate(body.text_1):
@@ -115,7 +140,9 @@ async def score(body: vllm.ScoreRequest, ranker: Ranking) -> JSONResponse:
     return JSONResponse(vllm.answer(body, parts, rankings))
 
 
-@router.get("/info")
+@router.get(
+    "/info", summary="Describe the model that scores", responses={200: {"model": tei.InfoAnswer}}
+)
 async def info(gate: Gate, limits: Limits) -> JSONResponse:
     """The model that scores and its limits, in the shape of text-embeddings-inference."""
     return JSONResponse(tei.info(await gate.describe(), limits))

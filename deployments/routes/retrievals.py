@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 
-from deployments.api import native
+from deployments.api import answers, native
 from deployments.api.limits import check_search
 from deployments.api.paging import a_name, a_time, an_offset, one_page, read_token, write_token
 from deployments.api.wire import plain
@@ -22,7 +22,9 @@ ReportPath = Annotated[str, Path(max_length=64)]
 router = APIRouter()
 
 
-@router.post("/v1/search")
+@router.post(
+    "/v1/search", summary="Search a corpus", responses={200: {"model": answers.SearchAnswer}}
+)
 async def search(
     body: native.SearchRequest,
     request: Request,
@@ -38,7 +40,9 @@ async def search(
     return JSONResponse(answer)
 
 
-@router.post("/v1/feedback")
+@router.post(
+    "/v1/feedback", summary="Judge a document", responses={200: {"model": answers.FeedbackAnswer}}
+)
 async def feedback(body: native.FeedbackRequest, tenant: Tenant, gate: Gate) -> JSONResponse:
     """Judge a document of a retrieval; answered once it is durable. A repeat replaces."""
     await gate.feedback(tenant, body.retrieval_id, body.document_id, body.outcome)
@@ -51,7 +55,11 @@ async def feedback(body: native.FeedbackRequest, tenant: Tenant, gate: Gate) -> 
     )
 
 
-@router.get("/v1/retrievals")
+@router.get(
+    "/v1/retrievals",
+    summary="List recorded searches",
+    responses={200: {"model": answers.RetrievalPage}},
+)
 async def list_retrievals(
     page: Annotated[native.WindowPage, Query()], tenant: Tenant, gate: Gate
 ) -> JSONResponse:
@@ -63,7 +71,11 @@ async def list_retrievals(
     return JSONResponse(one_page(items, page.limit, "retrieved_at", "retrieval_id"))
 
 
-@router.get("/v1/retrievals/{retrieval_id}")
+@router.get(
+    "/v1/retrievals/{retrieval_id}",
+    summary="Show a recorded search",
+    responses={200: {"model": answers.RetrievalAnswer}},
+)
 async def get_retrieval(retrieval_id: RetrievalPath, tenant: Tenant, gate: Gate) -> JSONResponse:
     """A recorded search with all its candidates, returned or not, and the feedback on them."""
     found = await gate.retrieval(tenant, retrieval_id)
@@ -73,7 +85,9 @@ async def get_retrieval(retrieval_id: RetrievalPath, tenant: Tenant, gate: Gate)
     return JSONResponse({**searched(found.record), "hits": hits, "feedback": feedback})
 
 
-@router.get("/v1/reports/{name}")
+@router.get(
+    "/v1/reports/{name}", summary="Read a report", responses={200: {"model": answers.ReportPage}}
+)
 async def report(
     name: ReportPath, page: Annotated[native.WindowPage, Query()], tenant: Tenant, gate: Gate
 ) -> JSONResponse:

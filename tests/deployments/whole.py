@@ -1,0 +1,72 @@
+"""A gateway whose every answer has all that the application's own would have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from deployments.answers import Asked, search_answer
+from deployments.inference.truncation import Truncation
+from deployments.ranking import RerankAnswer
+from deployments.status import Statuses, summary
+from pipeline.documents import CorpusKey
+from tests.deployments.gateway import RecordingGateway
+from tests.docs.example import read_request, run
+from tests.records import comparison_of, record
+from tracker.records import JudgedScore, Window
+
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+SCORER_STATUS = {
+    "pid": 1,
+    "model": "m@1",
+    "provider": "CPUExecutionProvider",
+    "counters": {
+        "tokens": 90,
+        "padded_tokens": 100,
+        "pairs_requested": 5,
+        "pairs_scored": 4,
+        "pairs_cached": 1,
+        "pairs_shared": 0,
+        "pairs_failed": 0,
+    },
+}
+RECORDER_STATUS = {"pid": 2, "error": None, "retention": {"last_run": AT, "deleted": 3}}
+
+
+class WholeGateway(RecordingGateway):
+    """Searches as docs/pipeline.md does; what it is asked decides nothing."""
+
+    async def search(
+        self, tenant: str, request: Mapping[str, Any], remaining_ms: float
+    ) -> dict[str, Any]:
+        self.note("search", tenant, request, remaining_ms)
+        result = await run({**read_request(), "refine": True})
+        return search_answer(result, Asked("r", CorpusKey(tenant, "c"), "q", AT), ("tracking",))
+
+    async def rerank(
+        self,
+        tenant: str,
+        query: str,
+        documents: Sequence[str],
+        truncation: Truncation,
+        remaining_ms: float,
+    ) -> RerankAnswer:
+        answer = await super().rerank(tenant, query, documents, truncation, remaining_ms)
+        return replace(answer, ranked=tuple(one._replace(logit=0.5) for one in answer.ranked))
+
+    async def delete(self, corpus: CorpusKey, document_id: str) -> int:
+        self.note("delete", corpus, document_id)
+        return 1
+
+    async def report(
+        self, name: str, window: Window, limit: int, offset: int
+    ) -> list[dict[str, Any]]:
+        self.note("report", name, window, limit, offset)
+        judged = JudgedScore("r", "d", 0.5, "m", "relevant")
+        return [asdict(comparison_of(record())), asdict(judged)][:limit]
+
+    async def status(self) -> dict[str, Any]:
+        parts: Statuses = {"Scorer": [SCORER_STATUS], "Recorder": [RECORDER_STATUS], "Composer": []}
+        return summary(parts)
