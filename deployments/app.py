@@ -77,7 +77,12 @@ def build(args: AppArgs) -> Application:
     scorer = deployment(Scorer, local.num_cpus).bind(local) if local else None
     retrieval = deployment(Retrieval).bind(args.index)
     indexer = deployment(Indexer).bind(
-        args.index, args.chunking, tokenizer_model(args), embedder, recorder
+        args.index,
+        args.chunking,
+        tokenizer_model(args),
+        embedder,
+        recorder,
+        local.max_tokens if local else None,
     )
     composer = deployment(Composer).bind(args, retrieval, embedder, scorer, recorder)
     parts = {

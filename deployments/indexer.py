@@ -8,7 +8,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.chunking import make_chunker
+from deployments.chunking import Chunker
 from deployments.config import ChunkingArgs, IndexArgs
 from deployments.handles import Handle, call
 from deployments.index import open_index
@@ -25,16 +25,24 @@ from deployments.logs import join_serve_log
 from deployments.maintenance import Maintenance
 from deployments.stores.protocol import IndexedChunk
 from pipeline.documents import Chunk, CorpusKey, Document, PutResult, chunk_id
-from pipeline.errors import NotFound, OnepassError
+from pipeline.errors import NotFound, OnepassError, Overloaded
 from pipeline.stamps import digest
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# One commit and one embedding call hold at most this many chunks: memory stays bounded.
+# One commit holds at most this many chunks, but for a larger document, which is whole or not there.
 CHUNKS_A_COMMIT = 256
+# What is embedded at once, for all requests together: enough for several replicas, and little
+# enough for a slow one to be done in time.
+CHUNKS_A_CALL = 64
+CALLS_AT_ONCE = 8
 EMBED_TIMEOUT_S = 300.0
+# Text of all the documents that requests have handed over and that are not stored yet: memory
+# stays bounded, however many clients there are. Beyond it they are asked to come back.
+MAX_CHARACTERS = 32 * 2**20
+RETRY_AFTER_S = 5
 TRACKER_TIMEOUT_S = 2.0
 # Writes that the tracker may still have to hear of; beyond it the oldest are forgotten.
 MAX_UNTOLD = 1_000
@@ -50,7 +58,9 @@ class Indexer:
         tokenizer_model: str | None,
         embedder: Handle | None,
         recorder: Handle,
+        window: int | None = None,
     ) -> None:
+        """`window` is that of the model whose tokens size the chunks, where it is not its own."""
         join_serve_log()
         self.embedder = embedder
         self.recorder = recorder
@@ -61,9 +71,11 @@ class Indexer:
         folder = (
             await asyncio.to_thread(resolve_model, tokenizer_model) if tokenizer_model else None
         )
-        self.chunker = make_chunker(chunking, folder / "tokenizer.json" if folder else None)
+        self.chunker = Chunker(chunking, folder, window)
         # A document is unchanged only if it would be indexed the same way again.
-        self.recipe = json.dumps([chunking.model_dump(), described.get("model")])
+        self.recipe = json.dumps([self.chunker.recipe, described.get("model")])
+        self.characters = 0
+        self.embedding = asyncio.Semaphore(CALLS_AT_ONCE)
         # Embedding of several requests overlaps; only their commits come one after another.
         self.writing = asyncio.Lock()
         self.maintenance = Maintenance(self._optimise)
@@ -73,16 +85,38 @@ class Indexer:
         self.untold: deque[tuple[Any, ...]] = deque(maxlen=MAX_UNTOLD)
 
     async def put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
-        """Upsert documents; one result each, in order."""
+        """Upsert documents; one result each, in order. Raises Overloaded for too many."""
+        with self._room(documents):
+            results = await self._put(corpus, documents)
+        await self._tell_tracker()
+        return results
+
+    async def _put(self, corpus: CorpusKey, documents: Sequence[Document]) -> list[PutResult]:
         stored = await self._digests(corpus, [document.id for document in documents])
         digests = {document.id: self._digest(document) for document in documents}
         changed = [d for d in documents if stored.get(d.id) != digests[d.id]]
         results = {document.id: PutResult(document.id, "unchanged") for document in documents}
         cut = await asyncio.to_thread(lambda: [(d, self._cut(d)) for d in changed])
-        for group in grouped(cut):
-            results.update(await self._write(corpus, group, digests))
-        await self._tell_tracker()
+        for written in await asyncio.gather(
+            *(self._write(corpus, group, digests) for group in grouped(cut))
+        ):
+            results.update(written)
         return [results[document.id] for document in documents]
+
+    @contextmanager
+    def _room(self, documents: Sequence[Document]) -> Iterator[None]:
+        """Hold documents that fit beside those in hand; alone, any number of them does."""
+        size = sum(map(characters_of, documents))
+        if self.characters and self.characters + size > MAX_CHARACTERS:
+            raise Overloaded(
+                "as many documents are being stored as there is room for",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self.characters += size
+        try:
+            yield
+        finally:
+            self.characters -= size
 
     async def delete(self, corpus: CorpusKey, document_ids: Sequence[str]) -> int:
         """Delete documents; return how many there were."""
@@ -154,7 +188,8 @@ class Indexer:
 
     def _cut(self, document: Document) -> list[Chunk]:
         # A text of nothing but invisible characters has no chunks, and is still a document.
-        texts = document.chunks or self.chunker.chunks(document.text) or [document.text]
+        texts = document.chunks or self.chunker.chunks(document.text, document.title)
+        texts = texts or [document.text]
         return [
             Chunk(
                 id=chunk_id(document.id, index),
@@ -196,14 +231,22 @@ class Indexer:
     async def _embed(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
         if self.embedder is None or not texts:
             return [None] * len(texts)
-        vectors: NDArray[np.float32] = await call(
-            self.embedder,
-            "embed_documents",
-            list(texts),
-            timeout_s=EMBED_TIMEOUT_S,
-            retry=True,
+        starts = range(0, len(texts), CHUNKS_A_CALL)
+        calls = (
+            self._call(self.embedder, texts[start : start + CHUNKS_A_CALL]) for start in starts
         )
-        return list(vectors)
+        return [vector for vectors in await asyncio.gather(*calls) for vector in vectors]
+
+    async def _call(self, embedder: Handle, texts: Sequence[str]) -> NDArray[np.float32]:
+        async with self.embedding:
+            vectors: NDArray[np.float32] = await call(
+                embedder,
+                "embed_documents",
+                list(texts),
+                timeout_s=EMBED_TIMEOUT_S,
+                retry=True,
+            )
+        return vectors
 
     async def _tell_tracker(self) -> None:
         """Let the tracker know which documents exist, in the order of the writes.
@@ -223,6 +266,10 @@ class Indexer:
                     return
                 if self.untold and self.untold[0] is entry:  # not forgotten meanwhile
                     self.untold.popleft()
+
+
+def characters_of(document: Document) -> int:
+    return len(document.text) + sum(map(len, document.chunks or ()))
 
 
 def grouped(
