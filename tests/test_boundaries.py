@@ -61,7 +61,10 @@ def test_the_block_itself_works() -> None:
 
 OWNERS = {
     "duckdb": {"tracker/database.py"},
-    "lancedb": {"deployments/stores/lance.py", "deployments/stores/lance_listing.py"},
+    "lancedb": {
+        f"deployments/stores/{name}.py"
+        for name in ("lance", "lance_indexes", "lance_listing", "lance_search")
+    },
     "onnxruntime": {"deployments/inference/sessions.py", "deployments/inference/conversion.py"},
     "onnx": {
         f"deployments/inference/{name}.py"
@@ -74,7 +77,9 @@ OWNERS = {
     "platformdirs": {"deployments/folders.py"},
     "ruamel": {"deployments/cli/settings_file.py"},
     "grpc": {"deployments/handles.py"},
-    "pyarrow": {"deployments/stores/lance.py", "deployments/stores/lance_rows.py"},
+    "pyarrow": {
+        f"deployments/stores/{name}.py" for name in ("lance", "lance_errors", "lance_rows")
+    },
 }
 
 

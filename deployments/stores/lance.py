@@ -2,66 +2,55 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import lancedb
 import pyarrow as pa
-from lancedb.index import FTS
-from lancedb.query import AsyncFTSQuery, AsyncVectorQuery
 from lancedb.table import AsyncTable
 
-from deployments.stores.lance_filters import filter_sql, one_of
+from deployments.stores.lance_errors import (
+    ENGINE_ERRORS,
+    created_by_another,
+    engine_errors,
+    unavailable,
+)
+from deployments.stores.lance_filters import one_of
+from deployments.stores.lance_indexes import bring_up_to_date, ensure_text_index
 from deployments.stores.lance_listing import list_documents, measure
 from deployments.stores.lance_rows import (
     CHUNK_COLUMNS,
     corpus_of,
     encoders_of,
+    refuse_other_dimension,
     schema,
     table_name,
     table_prefix,
     to_chunk,
     to_rows,
-    vector_dimension,
 )
-from deployments.stores.lance_sources import sources_sql
+from deployments.stores.lance_search import LEGS
 from deployments.stores.protocol import (
     ENGINE_LEGS,
     CorpusSize,
     IndexedChunk,
     LegQuery,
-    refuse_other_model,
     refuse_to_mix,
 )
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import NotFound, Unavailable
-from pipeline.legs import BM25, DENSE, LegHit
+from pipeline.legs import LegHit
 from pipeline.vectors import NO_ENCODERS, Encoders
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+# Below it an exact search of 384 dimensions takes no longer than the text leg.
+ANN_MIN_ROWS = 10_000
 
 # Opening a table costs one look at the store; this many spare it, and bound the memory.
 MAX_HANDLES = 1_000
-
-# What the engine's binding raises. A missing table is a ValueError, told by its message.
-ENGINE_ERRORS = (RuntimeError, ValueError, OSError, pa.ArrowException)
-
-# Positions would only serve phrase queries, which no leg asks.
-TEXT_INDEX = FTS(
-    with_position=False, language="English", stem=True, remove_stop_words=True, ascii_folding=True
-)
-
-# The engine cuts equal scores at its limit in an order of its own. So a few more are asked for,
-# and many more where the cut still falls among equals; past the bound its order stands.
-TIE_MARGIN = 16
-TIE_FACTOR = 8
-TIE_BOUND = 10_000
-CREATED_BY_ANOTHER = ("already exists", "commit conflict")
 
 
 class LanceStore:
@@ -83,9 +72,11 @@ class LanceStore:
         storage_options: Mapping[str, str] | None = None,
         read_only: bool = False,
         encoders: Encoders = NO_ENCODERS,
+        ann_min_rows: int = ANN_MIN_ROWS,
     ) -> None:
         self._uri = uri
         self._encoders = encoders
+        self._ann_min_rows = ann_min_rows
         self._dimension = dimension
         self._storage_options = dict(storage_options or {})
         self._read_only = read_only
@@ -139,13 +130,13 @@ class LanceStore:
 
     async def optimise(self, corpus: CorpusKey) -> None:
         self._refuse_if_read_only()
-        await self._ask(corpus, lambda table: table.optimize())
+        await self._ask(corpus, partial(bring_up_to_date, ann_min_rows=self._ann_min_rows))
 
     async def drop(self, corpus: CorpusKey) -> None:
         self._refuse_if_read_only()
         self._tables.pop(corpus, None)
         connection = await self._connect()
-        with _engine_errors(corpus):
+        with engine_errors(corpus):
             await connection.drop_table(table_name(corpus))
 
     async def _ask(self, corpus: CorpusKey, question: Callable[[AsyncTable], Awaitable[T]]) -> T:
@@ -155,7 +146,7 @@ class LanceStore:
         except ENGINE_ERRORS as error:
             self._tables.pop(corpus, None)
             await self._open(corpus)  # raises NotFound if another process dropped the corpus
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def _open(self, corpus: CorpusKey) -> AsyncTable:
         """Return the corpus's table. A handle follows its table's changes, a new table of the
@@ -164,44 +155,36 @@ class LanceStore:
             connection = await self._connect()
             if len(self._tables) >= MAX_HANDLES:
                 self._tables.clear()
-            with _engine_errors(corpus):
+            with engine_errors(corpus):
                 self._tables[corpus] = await connection.open_table(table_name(corpus))
         return self._tables[corpus]
 
     async def _create(self, corpus: CorpusKey) -> None:
         connection = await self._connect()
-        with _engine_errors(corpus):
+        with engine_errors(corpus):
             try:
                 await connection.create_table(
                     table_name(corpus), schema=schema(self._dimension, self._encoders)
                 )
             except (ValueError, RuntimeError) as error:
-                # Another writer was first, or is at it. (exist_ok compares schemas, and takes the
-                # JSON column that it has stored for a different one.)
-                if not any(sign in str(error) for sign in CREATED_BY_ANOTHER):
+                # (exist_ok compares schemas, and takes the JSON column that it has stored for a
+                # different one.)
+                if not created_by_another(error):
                     raise
 
     async def _merge(self, rows: pa.Table, table: AsyncTable) -> None:
         stored = await table.schema()
         refuse_to_mix(encoders_of(stored), self._encoders)
-        _refuse_other_dimension(stored, self._dimension)
-        await _ensure_text_index(table)
-        if not rows.num_rows:
-            return
-        documents = dict.fromkeys(rows["document_id"].to_pylist())
-        await (
-            table.merge_insert("id")
-            .when_matched_update_all()
-            .when_not_matched_insert_all()
-            .when_not_matched_by_source_delete(one_of("document_id", documents))
-            .execute(rows, on_bad_vectors="null")
-        )
+        refuse_other_dimension(stored, self._dimension)
+        await ensure_text_index(table)
+        if rows.num_rows:
+            await _replace_documents(rows, table)
 
     async def _table_names(self) -> list[str]:
         connection = await self._connect()
         names: list[str] = []
         token = None
-        with _engine_errors():
+        with engine_errors():
             while True:
                 page = await connection.list_tables(page_token=token)
                 names += page.tables
@@ -211,7 +194,7 @@ class LanceStore:
 
     async def _connect(self) -> lancedb.AsyncConnection:
         if self._connection is None:
-            with _engine_errors():
+            with engine_errors():
                 self._connection = await lancedb.connect_async(
                     self._uri,
                     # Zero: every read looks for the latest version first.
@@ -225,88 +208,21 @@ class LanceStore:
             raise Unavailable("this store only reads")
 
 
-@contextmanager
-def _engine_errors(corpus: CorpusKey | None = None) -> Iterator[None]:
-    try:
-        yield
-    except ENGINE_ERRORS as error:
-        if corpus is not None and f"Table '{table_name(corpus)}' was not found" in str(error):
-            raise NotFound("there is no such corpus", "corpus") from error
-        raise _unavailable(error) from error
+async def _replace_documents(rows: pa.Table, table: AsyncTable) -> None:
+    """Replace all chunks of the rows' documents in one commit.
 
-
-def _unavailable(error: Exception) -> Unavailable:
-    log.error("LanceDB failed", exc_info=error)
-    return Unavailable("the index engine failed")
-
-
-def _refuse_other_dimension(stored: pa.Schema, dimension: int | None) -> None:
-    found = vector_dimension(stored)
-    if found != dimension:
-        raise Unavailable(f"the corpus has vectors of dimension {found}, the model of {dimension}")
-
-
-async def _has_text_index(table: AsyncTable) -> bool:
-    return any(index.columns == ["body"] for index in await table.list_indices())
-
-
-async def _ensure_text_index(table: AsyncTable) -> None:
-    """Make the index before the first row, so that rows never stand without one."""
-    if await _has_text_index(table):
-        return
-    try:
-        await table.create_index("body", config=TEXT_INDEX)
-    except RuntimeError:
-        # Of two writers that create a corpus at once, one is told of a conflict.
-        if not await _has_text_index(table):
-            raise
-
-
-async def _search_dense(query: LegQuery, table: AsyncTable) -> list[LegHit]:
-    assert query.vector is not None  # LegQuery's construction sees to it
-    stored = await table.schema()
-    refuse_other_model(encoders_of(stored), query)
-    _refuse_other_dimension(stored, len(query.vector))
-    if not query.vector.any():
-        return []
-    asked = table.query().nearest_to(query.vector).column("vector").distance_type("cosine")
-    return await _best(asked, query, lambda row: 1.0 - row["_distance"], "_distance")
-
-
-async def _search_text(query: LegQuery, table: AsyncTable) -> list[LegHit]:
-    asked = table.query().nearest_to_text(query.text, columns=["body"])
-    try:
-        return await _best(asked, query, lambda row: row["_score"], "_score")
-    except ENGINE_ERRORS:
-        # A corpus that is being created, or whose creation was cut short, has no rows either.
-        if await _has_text_index(table):
-            raise
-        return []
-
-
-LEGS = {DENSE: _search_dense, BM25: _search_text}
-
-
-async def _best(
-    asked: AsyncVectorQuery | AsyncFTSQuery,
-    query: LegQuery,
-    score: Callable[[Mapping[str, Any]], float],
-    column: str,
-) -> list[LegHit]:
-    """Return the k best, ties by id. The engine applies the condition before its limit."""
-    conditions = [] if query.filter is None else [filter_sql(query.filter)]
-    conditions += map(sources_sql, query.sources)
-    if conditions:
-        asked = asked.where(" AND ".join(conditions))
-    asked = asked.select([*CHUNK_COLUMNS, column])
-    limit = query.k + TIE_MARGIN
-    while True:
-        rows = await asked.limit(limit).to_list()
-        rows.sort(key=lambda row: (-score(row), row["id"]))
-        cut_among_equals = len(rows) == limit and score(rows[query.k - 1]) == score(rows[-1])
-        if not cut_among_equals or limit >= TIE_BOUND:
-            return [LegHit(to_chunk(row), score(row)) for row in rows[: query.k]]
-        limit = min(limit * TIE_FACTOR, TIE_BOUND)
+    To delete within the commit, the engine reads the whole table, which at 100,000 chunks takes
+    ten times as long as the rest: so only where a document has chunks to lose.
+    """
+    theirs = one_of("document_id", dict.fromkeys(rows["document_id"].to_pylist()))
+    lost = f"{theirs} AND NOT {one_of('id', rows['id'].to_pylist())}"
+    merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    if not await table.count_rows(lost):
+        await merge.execute(rows, on_bad_vectors="null")
+        # Another writer may have stored more of a document meanwhile.
+        if not await table.count_rows(lost):
+            return
+    await merge.when_not_matched_by_source_delete(theirs).execute(rows, on_bad_vectors="null")
 
 
 async def _select(columns: list[str], where: str, table: AsyncTable) -> list[dict[str, Any]]:

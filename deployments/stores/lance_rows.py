@@ -15,13 +15,16 @@ import pyarrow as pa
 from deployments.stores.protocol import IndexedChunk
 from deployments.stores.terms import metadata_terms
 from pipeline.documents import Chunk, CorpusKey
-from pipeline.errors import InvalidInput
+from pipeline.errors import InvalidInput, Unavailable
 from pipeline.filters import as_float64
 from pipeline.stamps import strip_reserved
 from pipeline.vectors import NO_ENCODERS, Encoders
 
 # What a Chunk is made from again; the vector and the terms stay where they are.
 CHUNK_COLUMNS = ["id", "document_id", "chunk_index", "title", "body", "source", "metadata"]
+
+# Marks a column as the key: without it, two writers that insert a row at once insert it twice.
+KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 
 # Where a table's schema remembers its encoders.
 ENCODERS = b"onepass.encoders"
@@ -63,7 +66,7 @@ def schema(dimension: int | None, encoders: Encoders = NO_ENCODERS) -> pa.Schema
     """Return the columns of a corpus, and what it remembers; without a dimension it has no
     vectors."""
     fields = [
-        pa.field("id", pa.string(), nullable=False),
+        pa.field("id", pa.string(), nullable=False, metadata=KEY),
         pa.field("document_id", pa.string(), nullable=False),
         pa.field("chunk_index", pa.int64(), nullable=False),
         pa.field("title", pa.string()),
@@ -88,6 +91,13 @@ def vector_dimension(stored: pa.Schema) -> int | None:
     """Return the dimension of a table's vectors; None if it has none."""
     place = stored.get_field_index("vector")
     return None if place < 0 else stored.field(place).type.list_size
+
+
+def refuse_other_dimension(stored: pa.Schema, dimension: int | None) -> None:
+    """Raise Unavailable if a table's vectors are of another dimension."""
+    found = vector_dimension(stored)
+    if found != dimension:
+        raise Unavailable(f"the corpus has vectors of dimension {found}, the model of {dimension}")
 
 
 def to_rows(chunks: Sequence[IndexedChunk], dimension: int | None) -> pa.Table:

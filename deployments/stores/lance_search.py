@@ -1,0 +1,82 @@
+"""One leg asked of a LanceDB table, best first, with ties in an order of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lancedb.query import AsyncFTSQuery, AsyncVectorQuery
+from lancedb.table import AsyncTable
+
+from deployments.stores.lance_errors import ENGINE_ERRORS
+from deployments.stores.lance_filters import filter_sql
+from deployments.stores.lance_indexes import has_text_index
+from deployments.stores.lance_rows import (
+    CHUNK_COLUMNS,
+    encoders_of,
+    refuse_other_dimension,
+    to_chunk,
+)
+from deployments.stores.lance_sources import sources_sql
+from deployments.stores.protocol import LegQuery, refuse_other_model
+from pipeline.legs import BM25, DENSE, LegHit
+
+# The engine cuts equal scores at its limit in an order of its own. So a few more are asked for,
+# and many more where the cut still falls among equals; past the bound its order stands.
+TIE_MARGIN = 16
+TIE_FACTOR = 8
+TIE_BOUND = 10_000
+
+# Of the vector index: the partitions looked into, and how many times as many candidates as asked
+# for are compared again by their full vectors. Tables without one ignore both.
+PROBES = 20
+REFINE = 4
+
+
+async def search_dense(query: LegQuery, table: AsyncTable) -> list[LegHit]:
+    assert query.vector is not None  # LegQuery's construction sees to it
+    stored = await table.schema()
+    refuse_other_model(encoders_of(stored), query)
+    refuse_other_dimension(stored, len(query.vector))
+    if not query.vector.any():
+        return []
+    asked = table.query().nearest_to(query.vector).column("vector").distance_type("cosine")
+    # Zero: on through all partitions while a filter has left too few.
+    asked = asked.minimum_nprobes(PROBES).maximum_nprobes(0).refine_factor(REFINE)
+    return await _best(asked, query, lambda row: 1.0 - row["_distance"], "_distance")
+
+
+async def search_text(query: LegQuery, table: AsyncTable) -> list[LegHit]:
+    asked = table.query().nearest_to_text(query.text, columns=["body"])
+    try:
+        return await _best(asked, query, lambda row: row["_score"], "_score")
+    except ENGINE_ERRORS:
+        # A corpus that is being created, or whose creation was cut short, has no rows either.
+        if await has_text_index(table):
+            raise
+        return []
+
+
+LEGS = {DENSE: search_dense, BM25: search_text}
+
+
+async def _best(
+    asked: AsyncVectorQuery | AsyncFTSQuery,
+    query: LegQuery,
+    score: Callable[[Mapping[str, Any]], float],
+    column: str,
+) -> list[LegHit]:
+    """Return the k best, ties by id. The engine applies the condition before its limit."""
+    conditions = [] if query.filter is None else [filter_sql(query.filter)]
+    conditions += map(sources_sql, query.sources)
+    if conditions:
+        asked = asked.where(" AND ".join(conditions))
+    asked = asked.select([*CHUNK_COLUMNS, column])
+    limit = query.k + TIE_MARGIN
+    while True:
+        rows = await asked.limit(limit).to_list()
+        rows.sort(key=lambda row: (-score(row), row["id"]))
+        cut_among_equals = len(rows) == limit and score(rows[query.k - 1]) == score(rows[-1])
+        if not cut_among_equals or limit >= TIE_BOUND:
+            return [LegHit(to_chunk(row), score(row)) for row in rows[: query.k]]
+        limit = min(limit * TIE_FACTOR, TIE_BOUND)
