@@ -7,6 +7,7 @@ descriptor of it would drop the lock that keeps other processes out.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,14 +17,14 @@ from pathlib import Path
 
 import duckdb
 
-from pipeline.errors import InvalidInput, OnepassError, Unavailable
+from pipeline.errors import DeadlineExceeded, InvalidInput, OnepassError, Unavailable
 from tracker.errors import Locked
+from tracker.migrations import migrate
+from tracker.ownership import Ownership
 from tracker.records import Opened
+from tracker.unsaved import Unsaved
 
 Cursor = duckdb.DuckDBPyConnection
-
-SCHEMA_VERSION = 2
-SCHEMA = Path(__file__).with_name("schema.sql")
 
 # DuckDB tells most failures to open a file apart by their text alone.
 REASONS = {
@@ -48,8 +49,9 @@ class Database:
     """
 
     def __init__(self, path: Path, *, memory_limit: str, threads: int) -> None:
-        self._path = path
-        self._wal = path.with_name(path.name + ".wal")
+        self.path = path
+        log = beside(path, ".wal")
+        self._logs = (log, beside(log, ".checkpoint"), beside(log, ".recovery"))
         self._config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
             "threads": threads,
@@ -64,35 +66,34 @@ class Database:
         # Several threads may meet a fatal error at once, and recovery renames files: only one
         # of them may reopen.
         self._opening = threading.Lock()
-        self._current()
+        with ExitStack() as stack, file_errors():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._ownership = Ownership(path)
+            stack.callback(self._ownership.release)
+            self._unsaved = Unsaved(beside(path, ".unsaved"), log)
+            stack.callback(self._unsaved.close)
+            self._current()
+            self._held = stack.pop_all()
 
     @property
     def opened(self) -> Opened:
         return Opened(self._new_file, self._set_aside)
 
     @contextmanager
-    def transaction(self) -> Iterator[Cursor]:
+    def transaction(self, records: int = 0) -> Iterator[Cursor]:
         """Yield a cursor of the caller's own in one transaction: committed at the end (durable
-        once this returns), rolled back by any exception."""
-        with self._cursor() as cursor:
+        once this returns), rolled back by any exception. `records` is how many it may store."""
+        with self.session() as cursor:
             cursor.execute("BEGIN")
             yield cursor
+            if records:
+                with file_errors():
+                    self._unsaved.add(records)
             cursor.execute("COMMIT")
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the database file and reclaim purged space."""
-        with self._cursor() as cursor:
-            cursor.execute("CHECKPOINT")
-
-    def close(self) -> None:
-        """Close the file; later calls raise Unavailable. So does this one while another call is
-        under way: close again when that has ended."""
-        with self._opening:
-            self._closed = True
-            self._release()
-
     @contextmanager
-    def _cursor(self) -> Iterator[Cursor]:
+    def session(self) -> Iterator[Cursor]:
+        """Yield a cursor of the caller's own; what it leaves uncommitted is rolled back."""
         connection = self._current()
         try:
             # A cursor is a connection of its own (a shared one mixes up the rows of two
@@ -103,6 +104,33 @@ class Database:
             if is_fatal(error):
                 self._condemn(connection)
             raise failure(error) from error
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database file and reclaim purged space."""
+        with self.session() as cursor:
+            cursor.execute("CHECKPOINT")
+
+    def replace(self, file: Path) -> None:
+        """Put another database, closed and without a log, in this one's place, and open it.
+
+        At no moment is the path without a whole database. Raises Unavailable, and the old one
+        stays, while a statement runs in another thread, or if its log cannot be emptied.
+        """
+        with self._opening, file_errors():
+            self._release()
+            if any(log.exists() for log in self._logs):
+                raise Unavailable("the tracker's write-ahead log could not be emptied")
+            file.replace(self.path)
+            sync_folder(self.path.parent)
+            self._connection = self._open()
+
+    def close(self) -> None:
+        """Close the file; later calls raise Unavailable. So does this one while another call is
+        under way: close again when that has ended."""
+        with self._opening:
+            self._closed = True
+            self._release()
+            self._held.close()
 
     def _current(self) -> Cursor:
         connection = self._connection
@@ -140,72 +168,83 @@ class Database:
         self._poisoned = False
 
     def _open(self) -> Cursor:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+        with file_errors():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             # What a damaged file costs, least first: nothing, the log, log and database.
-            return self._recover([(), (self._wal,), (self._wal, self._path)])
-        except OSError as error:
-            raise Unavailable(f"the tracker's file cannot be used: {error.strerror}") from error
+            return self._recover([(), self._logs, (*self._logs, self.path)])
 
-    def _recover(self, attempts: list[tuple[Path, ...]]) -> Cursor:
+    def _recover(self, attempts: list[tuple[Path, ...]], moved: tuple[str, ...] = ()) -> Cursor:
         """Set aside the first attempt's files and open; if that meets damage, go on to the next."""
         damaged, *rest = attempts
-        self._move_aside(damaged)
-        new_file = not self._path.exists()
+        lost = self._unsaved.count
+        moved += move_aside(damaged)
+        new_file = not self.path.exists()
         try:
             connection = self._begin()
         except duckdb.Error as error:
             logger.error("tracker: the file cannot be opened: %s", error)
             if rest and is_damage(error):
-                return self._recover(rest)
+                return self._recover(rest, moved)
             raise refusal(error) from error
+        if moved:
+            note_damage(connection, moved, None if new_file else lost)
+        self._set_aside += moved
         self._new_file = self._new_file or new_file
         return connection
 
     def _begin(self) -> Cursor:
         with ExitStack() as stack:
             connection = stack.enter_context(
-                closing(duckdb.connect(str(self._path), config=self._config))
+                closing(duckdb.connect(str(self.path), config=self._config))
             )
             connection.execute("SET GLOBAL TimeZone = 'UTC'")
-            apply_schema(connection)
+            migrate(connection)
             stack.pop_all()
         return connection
 
-    def _move_aside(self, files: tuple[Path, ...]) -> None:
-        suffix = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
-        for file in files:
-            if file.exists():
-                kept = file.rename(file.with_name(f"{file.name}.{suffix}"))
-                self._set_aside = (*self._set_aside, kept.name)
-                logger.error("tracker: %s is damaged; it was set aside as %s", file, kept)
+
+def beside(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)
+
+
+@contextmanager
+def file_errors() -> Iterator[None]:
+    """Raise Unavailable for what the file system raises."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(f"the tracker's file cannot be used: {error.strerror}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a renaming outlive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def move_aside(files: tuple[Path, ...]) -> tuple[str, ...]:
+    """Rename the files that are there; return the names under which they are kept."""
+    suffix = datetime.now(timezone.utc).strftime(".%Y%m%dT%H%M%S.%fZ")
+    kept = [file.rename(beside(file, suffix)) for file in files if file.exists()]
+    for file in kept:
+        logger.error("tracker: damage; a file was set aside as %s", file)
+    return tuple(file.name for file in kept)
+
+
+def note_damage(connection: Cursor, set_aside: tuple[str, ...], lost: int | None) -> None:
+    connection.execute(
+        "INSERT INTO damages VALUES (?, ?, ?)",
+        [datetime.now(timezone.utc), list(set_aside), lost],
+    )
 
 
 def count(cursor: Cursor, statement: str, parameters: Sequence[object] = ()) -> int:
     """Run a statement that answers one number, as INSERT, UPDATE, DELETE and count(*) do."""
     row = cursor.execute(statement, list(parameters)).fetchone()
     return 0 if row is None else int(row[0])
-
-
-def apply_schema(connection: Cursor) -> None:
-    """Make the tables that the file lacks; an older file is of this version from then on."""
-    found = schema_version(connection)
-    if found is not None and found > SCHEMA_VERSION:
-        raise Unavailable("the tracker's file was written by a newer version")
-    connection.execute("BEGIN")
-    connection.execute(SCHEMA.read_text("utf-8"))
-    if found != SCHEMA_VERSION:
-        applied_at = datetime.now(timezone.utc)
-        connection.execute("INSERT INTO schema_version VALUES (?, ?)", [SCHEMA_VERSION, applied_at])
-    connection.execute("COMMIT")
-
-
-def schema_version(connection: Cursor) -> int | None:
-    tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    if ("schema_version",) not in tables:
-        return None
-    row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
-    return None if row is None else row[0]
 
 
 def is_fatal(error: duckdb.Error) -> bool:
@@ -240,6 +279,8 @@ def failure(error: duckdb.Error) -> OnepassError:
 
     InvalidInput says that a value cannot be stored, and that the database is well.
     """
+    if isinstance(error, duckdb.InterruptException):
+        return DeadlineExceeded("the tracker did not answer in time")
     if isinstance(error, BAD_VALUE) and not is_fatal(error):
         return InvalidInput(f"the tracker cannot store a value: {type(error).__name__}")
     return Unavailable(f"the tracker's database failed: {type(error).__name__}")

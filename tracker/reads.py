@@ -19,6 +19,7 @@ from tracker.database import Cursor, count
 from tracker.records import (
     ComparisonRecord,
     Counts,
+    Damage,
     Feedback,
     HitRecord,
     JudgedScore,
@@ -166,19 +167,30 @@ def count_orphans(cursor: Cursor) -> int:
 
 
 def select_status(cursor: Cursor) -> RetentionStatus:
-    """Return the state of the retention, by the runs that were reported."""
-    columns = ("finished_at", "deleted", "error")
+    """Return the state of the retention, by the rounds that were reported."""
+    rounds = """
+        SELECT started_at, max(finished_at), sum(deleted)::BIGINT, min(error)
+        FROM retention_runs GROUP BY started_at"""
     newest = "ORDER BY started_at DESC LIMIT 1"
-    last = select(cursor, columns, f"FROM retention_runs {newest}")
-    good = select(cursor, columns, f"FROM retention_runs WHERE error IS NULL {newest}")
-    if not last:
+    last = cursor.execute(f"{rounds} {newest}").fetchone()
+    good = cursor.execute(f"{rounds} HAVING count(error) = 0 {newest}").fetchone()
+    if last is None:
         return RetentionStatus(None, None, None, None)
+    _, finished_at, deleted, error = last
     return RetentionStatus(
-        last_run=utc(last[0]["finished_at"]),
-        last_success=utc(good[0]["finished_at"]) if good else None,
-        last_error=last[0]["error"],
-        deleted=last[0]["deleted"],
+        last_run=utc(finished_at),
+        last_success=None if good is None else utc(good[1]),
+        last_error=error,
+        deleted=deleted,
     )
+
+
+def select_damages(cursor: Cursor) -> list[Damage]:
+    """Return all damage that was found in this file's life, oldest first."""
+    rows = select(cursor, field_names(Damage), "FROM damages ORDER BY found_at")
+    return [
+        Damage(utc(row["found_at"]), tuple(row["set_aside"]), row["possibly_lost"]) for row in rows
+    ]
 
 
 def select(

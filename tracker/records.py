@@ -140,6 +140,19 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose records a purge takes: a tenant's, a corpus's, those of a corpus of a tenant, or all;
+    `but` names pairs of (tenant, corpus) that are spared, None in them meaning any."""
+
+    tenant: str | None = None
+    corpus: str | None = None
+    but: tuple[tuple[str | None, str | None], ...] = ()
+
+
+ALL_RECORDS = Scope()
+
+
+@dataclass(frozen=True, slots=True)
 class PurgeCounts:
     """How many rows a purge deleted, or would delete."""
 
@@ -162,7 +175,8 @@ class RetentionRun:
     """One run of a purge: what it was to delete before, and what came of it.
 
     `deleted` counts retrievals; it is 0 for a failed run, whose finished chunks stay deleted
-    all the same. `trigger` says what started it.
+    all the same. `trigger` says what started it, `tenant` and `corpus` whose policy it followed
+    (None: any); the runs of one round, one a policy, began at the same moment.
     """
 
     started_at: datetime
@@ -171,6 +185,8 @@ class RetentionRun:
     deleted: int
     error: str | None
     trigger: str
+    tenant: str | None = None
+    corpus: str | None = None
 
     def __post_init__(self) -> None:
         require_aware("started_at", self.started_at)
@@ -180,8 +196,8 @@ class RetentionRun:
 
 @dataclass(frozen=True, slots=True)
 class RetentionStatus:
-    """When retention last ran and last succeeded (the ends of those runs), and the last run's
-    error (None if it succeeded) and count of deleted retrievals (None before the first run)."""
+    """When retention last ran and last succeeded (the ends of those rounds), and the last round's
+    error (None if it succeeded) and count of deleted retrievals (None before the first)."""
 
     last_run: datetime | None
     last_success: datetime | None
@@ -207,6 +223,24 @@ class Opened:
 
     new_file: bool
     set_aside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Files that were set aside at one opening, and how many records may be lost with them, at
+    most; None if that is not known, as for the database itself, with which all is gone."""
+
+    found_at: datetime
+    set_aside: tuple[str, ...]
+    possibly_lost: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The size of the tracker's file before and after it was written anew, in bytes."""
+
+    bytes_before: int
+    bytes_after: int
 
 
 def require_aware(field: str, value: datetime) -> None:

@@ -1,4 +1,8 @@
--- The tracker's tables, version 2; a file of version 1 gains what is new when it is opened.
+-- The tracker's tables, as numbered steps. A file gains the steps that it lacks when it is opened,
+-- all in one transaction, and schema_version names them. A step that was released is never edited:
+-- what is new is a further step, which only adds (tables, and columns that may be null), so that
+-- the rows of older files stay as they are. A file with a step that is unknown here is refused.
+--
 -- All times are UTC to the microsecond.
 --
 -- No foreign keys: DuckDB checks them too eagerly to delete children and parent in one
@@ -6,12 +10,14 @@
 -- times slower. Children carry their parent's tenant, corpus and time, so that purges and
 -- windowed reads skip whole row groups without a join.
 
-CREATE TABLE IF NOT EXISTS schema_version (
+-- Step 1
+
+CREATE TABLE schema_version (
     version INTEGER NOT NULL,
     applied_at TIMESTAMPTZ NOT NULL
 );
 
-CREATE TABLE IF NOT EXISTS retrievals (
+CREATE TABLE retrievals (
     retrieval_id VARCHAR PRIMARY KEY,
     tenant VARCHAR NOT NULL,
     corpus VARCHAR NOT NULL,
@@ -30,7 +36,7 @@ CREATE TABLE IF NOT EXISTS retrievals (
 );
 
 -- One row per candidate, returned or dropped; "position" is its place among the candidates.
-CREATE TABLE IF NOT EXISTS retrieved_hits (
+CREATE TABLE retrieved_hits (
     retrieval_id VARCHAR NOT NULL,
     tenant VARCHAR NOT NULL,
     corpus VARCHAR NOT NULL,
@@ -48,13 +54,11 @@ CREATE TABLE IF NOT EXISTS retrieved_hits (
     relevance DOUBLE,
     grade VARCHAR,
     scored BOOLEAN NOT NULL,
-    returned BOOLEAN NOT NULL,
-    origin VARCHAR -- the fallback that it came from; null for a hit of the corpus itself
+    returned BOOLEAN NOT NULL
 );
-ALTER TABLE retrieved_hits ADD COLUMN IF NOT EXISTS origin VARCHAR; -- new in version 2
 
 -- At most one row per (retrieval_id, document_id): the writer deletes before it inserts.
-CREATE TABLE IF NOT EXISTS feedback (
+CREATE TABLE feedback (
     retrieval_id VARCHAR NOT NULL,
     tenant VARCHAR NOT NULL,
     corpus VARCHAR NOT NULL,
@@ -63,6 +67,30 @@ CREATE TABLE IF NOT EXISTS feedback (
     outcome VARCHAR NOT NULL,
     given_at TIMESTAMPTZ NOT NULL
 );
+
+-- At most one row per (tenant, corpus, document_id): the writer deletes before it inserts.
+CREATE TABLE documents (
+    tenant VARCHAR NOT NULL,
+    corpus VARCHAR NOT NULL,
+    document_id VARCHAR NOT NULL,
+    title VARCHAR,
+    updated_at TIMESTAMPTZ NOT NULL,
+    deleted_at TIMESTAMPTZ
+);
+
+CREATE TABLE retention_runs (
+    started_at TIMESTAMPTZ NOT NULL,
+    finished_at TIMESTAMPTZ NOT NULL,
+    cutoff TIMESTAMPTZ NOT NULL,
+    deleted BIGINT NOT NULL,
+    error VARCHAR,
+    trigger VARCHAR NOT NULL
+);
+
+-- Step 2
+
+-- The fallback that a hit came from; null for a hit of the corpus itself.
+ALTER TABLE retrieved_hits ADD COLUMN IF NOT EXISTS origin VARCHAR;
 
 -- At most one row per (retrieval_id, model): the writer skips what is stored.
 CREATE TABLE IF NOT EXISTS comparisons (
@@ -80,21 +108,19 @@ CREATE TABLE IF NOT EXISTS comparisons (
     error VARCHAR
 );
 
--- At most one row per (tenant, corpus, document_id): the writer deletes before it inserts.
-CREATE TABLE IF NOT EXISTS documents (
-    tenant VARCHAR NOT NULL,
-    corpus VARCHAR NOT NULL,
-    document_id VARCHAR NOT NULL,
-    title VARCHAR,
-    updated_at TIMESTAMPTZ NOT NULL,
-    deleted_at TIMESTAMPTZ
-);
+-- Step 3
 
-CREATE TABLE IF NOT EXISTS retention_runs (
-    started_at TIMESTAMPTZ NOT NULL,
-    finished_at TIMESTAMPTZ NOT NULL,
-    cutoff TIMESTAMPTZ NOT NULL,
-    deleted BIGINT NOT NULL,
-    error VARCHAR,
-    trigger VARCHAR NOT NULL
+-- The first files of step 2 came without it.
+ALTER TABLE retrieved_hits ADD COLUMN IF NOT EXISTS origin VARCHAR;
+
+-- Whose records a run was to purge; null means of every tenant, of every corpus.
+ALTER TABLE retention_runs ADD COLUMN tenant VARCHAR;
+ALTER TABLE retention_runs ADD COLUMN corpus VARCHAR;
+
+-- Damage that was found when the file was opened: the files set aside, and how many records were
+-- in the write-ahead log at most; null where the database itself was lost.
+CREATE TABLE damages (
+    found_at TIMESTAMPTZ NOT NULL,
+    set_aside VARCHAR[] NOT NULL,
+    possibly_lost BIGINT
 );

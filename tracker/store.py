@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from pipeline.errors import InvalidInput
-from tracker import purging, reads, writes
+from pipeline.errors import InvalidInput, NotFound, Unavailable
+from tracker import purging, reads, reports, writes
+from tracker.compaction import Compaction
 from tracker.database import Database
 from tracker.records import (
+    ALL_RECORDS,
+    Compacted,
     ComparisonRecord,
     Counts,
+    Damage,
     Feedback,
     JudgedScore,
     Opened,
@@ -19,12 +24,13 @@ from tracker.records import (
     RetentionRun,
     RetentionStatus,
     RetrievalRecord,
+    Scope,
     TrackedRetrieval,
     Window,
     require_aware,
 )
 
-PURGE_CHUNK = 5_000  # retrievals a transaction: other writes wait about 0.1 s for one
+FIRST_CHUNK = 500  # retrievals in a purge's first transaction: they may have 1,000 hits each
 
 
 class TrackerStore:
@@ -40,6 +46,7 @@ class TrackerStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._compaction: Compaction | None = None
 
     @classmethod
     def open(cls, path: str | Path, *, memory_limit: str, threads: int) -> TrackerStore:
@@ -51,7 +58,9 @@ class TrackerStore:
         corruption error sets files aside, beside the path with the time appended to their names:
         first the write-ahead log, then, if that is not enough, the database too.
         """
-        return cls(Database(Path(path), memory_limit=memory_limit, threads=threads))
+        store = cls(Database(Path(path), memory_limit=memory_limit, threads=threads))
+        Compaction(store._database).abandon()  # what a process that died left of one
+        return store
 
     @property
     def opened(self) -> Opened:
@@ -65,8 +74,11 @@ class TrackerStore:
 
         A retrieval whose id is stored, or came earlier in the batch, is skipped with its hits.
         """
-        with self._database.transaction() as cursor:
-            return writes.insert_records(cursor, batch)
+        with self._database.transaction(len(batch)) as cursor:
+            new = writes.insert_records(cursor, batch)
+        if self._compaction is not None:
+            self._compaction.late += new
+        return len(new)
 
     def feedback(self, tenant: str, feedback: Feedback) -> None:
         """Store a judgement; an earlier one of the same retrieval and document is replaced.
@@ -74,8 +86,15 @@ class TrackerStore:
         NotFound if the tenant has no such retrieval, or if the document is none of its
         recorded candidates, returned or not.
         """
-        with self._database.transaction() as cursor:
-            writes.replace_feedback(cursor, tenant, feedback)
+        (missing,) = self.feedback_batch([(tenant, feedback)])
+        if missing is not None:
+            raise missing
+
+    def feedback_batch(self, batch: Sequence[tuple[str, Feedback]]) -> list[NotFound | None]:
+        """Store judgements, each with its tenant, in one transaction, as `feedback` would one by
+        one; return, in order, None for one that is stored, else what it would have raised."""
+        with self._database.transaction(len(batch)) as cursor:
+            return writes.replace_feedback(cursor, batch)
 
     def record_comparisons(self, batch: Sequence[ComparisonRecord]) -> list[str]:
         """Store comparisons in one transaction; return the ids of retrievals that their tenant
@@ -85,7 +104,7 @@ class TrackerStore:
         and a model that is stored, or came earlier in the batch, is skipped. Corpus and time are
         kept as the retrieval's, so that they go when it is purged.
         """
-        with self._database.transaction() as cursor:
+        with self._database.transaction(len(batch)) as cursor:
             return writes.insert_comparisons(cursor, batch)
 
     def record_documents(
@@ -97,7 +116,7 @@ class TrackerStore:
     ) -> None:
         """Store that documents, as (id, title), were written `at`; a deleted one is back."""
         require_aware("at", at)
-        with self._database.transaction() as cursor:
+        with self._database.transaction(len(documents)) as cursor:
             writes.replace_documents(cursor, tenant, corpus, documents, at)
 
     def delete_documents(
@@ -115,28 +134,63 @@ class TrackerStore:
             return writes.mark_corpus_deleted(cursor, tenant, corpus, at)
 
     def purge_step(
-        self, cutoff: datetime, chunk: int = PURGE_CHUNK, tenant: str | None = None
+        self, cutoff: datetime, chunk: int = FIRST_CHUNK, scope: Scope = ALL_RECORDS
     ) -> PurgeCounts:
-        """Delete up to `chunk` retrievals from before the cutoff, oldest first, with their
-        children, in one transaction; of one tenant, or of all (None).
+        """Delete up to `chunk` retrievals of the scope from before the cutoff, oldest first, with
+        their children, in one transaction.
 
         A purge is steps until one deletes no retrievals, other writes going between, and then a
         `checkpoint`. Stopping earlier leaves no orphans, and a later purge completes it.
+        Unavailable while the file is being compacted.
         """
         require_aware("cutoff", cutoff)
         if chunk < 1:
             raise InvalidInput("chunk must be at least 1", param="chunk")
+        if self._compaction is not None:
+            raise Unavailable("the tracker's file is being compacted")
         with self._database.transaction() as cursor:
-            return purging.purge_chunk(cursor, cutoff, chunk, tenant)
+            return purging.purge_chunk(cursor, cutoff, chunk, scope)
 
     def record_run(self, run: RetentionRun) -> None:
         """Store one run of the retention."""
-        with self._database.transaction() as cursor:
+        with self._database.transaction(1) as cursor:
             writes.insert_run(cursor, run)
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database file and reclaim purged space."""
         self._database.checkpoint()
+
+    # Writing the file anew: `begin`, `copy` and `finish`, or `abandon`.
+
+    def begin_compaction(self) -> None:
+        """Begin a new file beside this one, in the writer's thread; nothing can be purged till it
+        is finished or abandoned."""
+        self._compaction = Compaction(self._database)
+        self._compaction.begin()
+
+    def copy_for_compaction(self) -> None:
+        """Copy what is there to the new file, from any thread: the long part, beside which reads
+        and writes go on."""
+        self._compacting().copy()
+
+    def finish_compaction(self) -> Compacted:
+        """Copy what came meanwhile and put the new file in place of the old, in the writer's
+        thread. Unavailable, and all stays as it was, while a read is under way."""
+        compacted = self._compacting().finish()
+        self._compaction = None
+        return compacted
+
+    def abandon_compaction(self) -> None:
+        """Stay with the old file, in the writer's thread; harmless where there is nothing to
+        abandon."""
+        if self._compaction is not None:
+            compaction, self._compaction = self._compaction, None
+            compaction.abandon()
+
+    def _compacting(self) -> Compaction:
+        if self._compaction is None:
+            raise Unavailable("the tracker's file is not being compacted")
+        return self._compaction
 
     def close(self) -> None:
         """Close the file and release it; later calls raise Unavailable.
@@ -184,6 +238,16 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             return reads.select_judged_scores(cursor, window, limit, offset)
 
+    def report(
+        self, name: str, window: Window, limit: int = 100, offset: int = 0, seconds: float = 30.0
+    ) -> list[Any]:
+        """Return rows of the report `name`, of its class in ROWS, in the report's own order.
+
+        DeadlineExceeded if it takes longer than `seconds`. It holds up no write.
+        """
+        with self._database.session() as cursor, reports.time_limit(cursor, seconds):
+            return reports.select_report(cursor, name, window, limit, offset)
+
     def find_retrieved_document_ids(self, window: Window) -> list[str]:
         """Return, sorted, the documents that were a candidate, returned or not, in the window."""
         with self._database.transaction() as cursor:
@@ -194,16 +258,21 @@ class TrackerStore:
         with self._database.transaction() as cursor:
             return reads.select_record(cursor, tenant, retrieval_id)
 
-    def count_older(self, cutoff: datetime, tenant: str | None = None) -> PurgeCounts:
-        """Count what a purge with the same cutoff and tenant would delete."""
+    def count_older(self, cutoff: datetime, scope: Scope = ALL_RECORDS) -> PurgeCounts:
+        """Count what a purge with the same cutoff and scope would delete."""
         require_aware("cutoff", cutoff)
         with self._database.transaction() as cursor:
-            return purging.count_before(cursor, cutoff, tenant)
+            return purging.count_before(cursor, cutoff, scope)
 
     def retention_status(self) -> RetentionStatus:
         """Return when retention last ran and succeeded, and what came of the last run."""
         with self._database.transaction() as cursor:
             return reads.select_status(cursor)
+
+    def damages(self) -> list[Damage]:
+        """Return all damage that was found in this file's life, oldest first."""
+        with self._database.transaction() as cursor:
+            return reads.select_damages(cursor)
 
     def counts(self) -> Counts:
         """Count the stored rows."""

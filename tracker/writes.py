@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pipeline.errors import NotFound
@@ -20,6 +20,9 @@ from tracker.columns import (
 from tracker.database import Cursor, count
 from tracker.records import ComparisonRecord, Feedback, RetentionRun, RetrievalRecord
 
+# Retrievals as close as this are looked for together.
+CLOSE = timedelta(hours=1)
+
 Columns = Mapping[str, Sequence[Any]]  # a name and the column's values, one for each row
 
 
@@ -32,11 +35,15 @@ class Parent(NamedTuple):
     retrieved_at: datetime
 
 
-def insert_records(cursor: Cursor, batch: Sequence[RetrievalRecord]) -> int:
-    """Store the records whose id is new, with their hits; return how many there were."""
+def insert_records(cursor: Cursor, batch: Sequence[RetrievalRecord]) -> list[str]:
+    """Store the records whose id is new, with their hits; return the ids."""
+    ids = [record.retrieval_id for record in batch]
+    # The bounds are redundant, but ids sort by time, so they skip every row group of another one;
+    # the list alone would be looked for in all of them.
     stored = cursor.execute(
-        "SELECT retrieval_id FROM retrievals WHERE retrieval_id IN (SELECT unnest(?::VARCHAR[]))",
-        [[record.retrieval_id for record in batch]],
+        "SELECT retrieval_id FROM retrievals WHERE retrieval_id BETWEEN ? AND ?"
+        " AND retrieval_id IN (SELECT unnest(?::VARCHAR[]))",
+        [min(ids, default=""), max(ids, default=""), ids],
     ).fetchall()
     known = {retrieval_id for (retrieval_id,) in stored}
     first: dict[str, RetrievalRecord] = {}
@@ -46,28 +53,82 @@ def insert_records(cursor: Cursor, batch: Sequence[RetrievalRecord]) -> int:
     new = list(first.values())
     insert(cursor, "retrievals", retrieval_columns(new))
     insert(cursor, "retrieved_hits", hit_columns(new))
-    return len(new)
+    return list(first)
 
 
-def replace_feedback(cursor: Cursor, tenant: str, feedback: Feedback) -> None:
-    """Store a judgement in place of an earlier one; NotFound if the tenant has no such
-    retrieval, or the document was not among its candidates."""
-    parent = cursor.execute(
-        "SELECT corpus, retrieved_at FROM retrievals WHERE retrieval_id = ? AND tenant = ?",
-        [feedback.retrieval_id, tenant],
-    ).fetchone()
-    if parent is None:
-        raise NotFound("no such retrieval", param="retrieval_id")
-    corpus, retrieved_at = parent
-    # The time is redundant here, but it skips every row group of another time.
-    key = [retrieved_at, feedback.retrieval_id, feedback.document_id]
-    same = "retrieved_at = ? AND retrieval_id = ? AND document_id = ?"
-    hit = cursor.execute(f"SELECT 1 FROM retrieved_hits WHERE {same} LIMIT 1", key).fetchone()
-    if hit is None:
-        raise NotFound("the retrieval has no such document", param="document_id")
-    cursor.execute(f"DELETE FROM feedback WHERE {same}", key)
-    copied = {"tenant": [tenant], "corpus": [corpus], "retrieved_at": [retrieved_at]}
-    insert(cursor, "feedback", {**columns_of([feedback], FEEDBACK_COLUMNS), **copied})
+def replace_feedback(
+    cursor: Cursor, batch: Sequence[tuple[str, Feedback]]
+) -> list[NotFound | None]:
+    """Store judgements, each with its tenant, in place of earlier ones; of one key given twice
+    the last counts. The answers, one each, say which retrieval or document is not there."""
+    parents = find_parents(cursor, [feedback.retrieval_id for _, feedback in batch])
+    documents = find_documents(cursor, list(parents.values()))
+    answers: list[NotFound | None] = []
+    kept: dict[tuple[str, str], tuple[Parent, Feedback]] = {}
+    for tenant, feedback in batch:
+        key = (feedback.retrieval_id, feedback.document_id)
+        parent = parents.get((feedback.retrieval_id, tenant))
+        if parent is None:
+            answers.append(NotFound("no such retrieval", param="retrieval_id"))
+        elif key not in documents:
+            answers.append(NotFound("the retrieval has no such document", param="document_id"))
+        else:
+            answers.append(None)
+            kept[key] = (parent, feedback)
+    delete_feedback(cursor, [parent for parent, _ in kept.values()], list(kept))
+    insert(
+        cursor,
+        "feedback",
+        {
+            **columns_of([parent for parent, _ in kept.values()], PARENT_COLUMNS),
+            **columns_of([feedback for _, feedback in kept.values()], FEEDBACK_COLUMNS),
+        },
+    )
+    return answers
+
+
+def find_documents(cursor: Cursor, parents: Sequence[Parent]) -> set[tuple[str, str]]:
+    """Return the candidates of retrievals, as retrieval and document."""
+    found: set[tuple[str, str]] = set()
+    for one_time in by_time(parents):
+        rows = cursor.execute(
+            "SELECT DISTINCT retrieval_id, document_id FROM retrieved_hits"
+            " WHERE retrieved_at BETWEEN ? AND ? AND retrieval_id IN (SELECT unnest(?::VARCHAR[]))",
+            [
+                one_time[0].retrieved_at,
+                one_time[-1].retrieved_at,
+                [parent.retrieval_id for parent in one_time],
+            ],
+        ).fetchall()
+        found.update(rows)
+    return found
+
+
+def by_time(parents: Sequence[Parent]) -> list[list[Parent]]:
+    """Part retrievals by time, so that those of each part lie close together in the file: looking
+    for an old one and a new one at once would read all that lies between."""
+    parts: list[list[Parent]] = []
+    for parent in sorted(parents, key=lambda parent: parent.retrieved_at):
+        if parts and parent.retrieved_at - parts[-1][0].retrieved_at < CLOSE:
+            parts[-1].append(parent)
+        else:
+            parts.append([parent])
+    return parts
+
+
+def delete_feedback(
+    cursor: Cursor, parents: Sequence[Parent], keys: Sequence[tuple[str, str]]
+) -> None:
+    if not keys:
+        return
+    times = [parent.retrieved_at for parent in parents]
+    cursor.execute(
+        "DELETE FROM feedback USING"
+        " (SELECT unnest(?::VARCHAR[]) AS retrieval, unnest(?::VARCHAR[]) AS document)"
+        " WHERE retrieved_at BETWEEN ? AND ?"
+        " AND retrieval_id = retrieval AND document_id = document",
+        [*(list(part) for part in zip(*keys, strict=True)), min(times), max(times)],
+    )
 
 
 def insert_comparisons(cursor: Cursor, batch: Sequence[ComparisonRecord]) -> list[str]:
@@ -91,9 +152,9 @@ def insert_comparisons(cursor: Cursor, batch: Sequence[ComparisonRecord]) -> lis
 def find_parents(cursor: Cursor, ids: Sequence[str]) -> dict[tuple[str, str], Parent]:
     """Return what children repeat of the retrievals that are stored, by id and tenant."""
     rows = cursor.execute(
-        f"SELECT {', '.join(PARENT_COLUMNS)} FROM retrievals"
-        " WHERE retrieval_id IN (SELECT unnest(?::VARCHAR[]))",
-        [ids],
+        f"SELECT {', '.join(PARENT_COLUMNS)} FROM retrievals WHERE retrieval_id BETWEEN ? AND ?"
+        " AND retrieval_id IN (SELECT unnest(?::VARCHAR[]))",
+        [min(ids, default=""), max(ids, default=""), ids],
     ).fetchall()
     parents = [Parent(*row) for row in rows]
     return {(parent.retrieval_id, parent.tenant): parent for parent in parents}

@@ -7,8 +7,8 @@ import pytest
 from pipeline.errors import InvalidInput
 from tests.records import comparison_of
 from tests.tracker.stores import ALL, LATER, OpenStore, make_record, minute, retrieval_ids
-from tracker.records import Counts, Feedback, PurgeCounts, Window
-from tracker.store import PURGE_CHUNK, TrackerStore
+from tracker.records import ALL_RECORDS, Counts, Feedback, PurgeCounts, Scope, Window
+from tracker.store import FIRST_CHUNK, TrackerStore
 
 
 def fill(store: TrackerStore) -> None:
@@ -22,11 +22,11 @@ def fill(store: TrackerStore) -> None:
 
 
 def purge(
-    store: TrackerStore, cutoff: datetime, chunk: int = PURGE_CHUNK, tenant: str | None = None
+    store: TrackerStore, cutoff: datetime, chunk: int = FIRST_CHUNK, scope: Scope = ALL_RECORDS
 ) -> PurgeCounts:
     """Purge step by step, as the file's owner does; return what was deleted."""
     total = PurgeCounts()
-    while (step := store.purge_step(cutoff, chunk, tenant)).retrievals:
+    while (step := store.purge_step(cutoff, chunk, scope)).retrievals:
         total += step
     return total
 
@@ -108,7 +108,7 @@ def test_a_purged_id_may_be_recorded_again(store: TrackerStore) -> None:
     assert store.orphans() == 0
 
 
-@pytest.mark.parametrize("chunk", [1, 2, PURGE_CHUNK])
+@pytest.mark.parametrize("chunk", [1, 2, FIRST_CHUNK])
 def test_a_purge_of_a_tenant_leaves_all_others_alone(store: TrackerStore, chunk: int) -> None:
     fill(store)
     others = [make_record(f"o{at}", at, ("a", "b"), tenant="other") for at in range(3)]
@@ -116,13 +116,13 @@ def test_a_purge_of_a_tenant_leaves_all_others_alone(store: TrackerStore, chunk:
     store.record_comparisons([comparison_of(others[0])])
     store.feedback("other", Feedback("o0", "a", "relevant", LATER))
     theirs = PurgeCounts(retrievals=2, hits=4, feedback=1, comparisons=1)
-    assert store.count_older(minute(2), "other") == theirs
-    assert purge(store, minute(2), chunk, "other") == theirs
+    assert store.count_older(minute(2), Scope("other")) == theirs
+    assert purge(store, minute(2), chunk, Scope("other")) == theirs
     assert retrieval_ids(store, Window("other")) == ["o2"]
     assert retrieval_ids(store) == ["r5", "r4", "r3", "r2", "r1", "r0"]
     assert [one.retrieval_id for one in store.find_feedback(ALL)] == ["r5", "r0"]
     assert store.orphans() == 0
-    assert purge(store, minute(2), chunk, "nobody") == PurgeCounts()
+    assert purge(store, minute(2), chunk, Scope("nobody")) == PurgeCounts()
 
 
 def test_a_purge_that_names_no_tenant_is_of_all(store: TrackerStore) -> None:
