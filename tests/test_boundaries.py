@@ -39,8 +39,12 @@ def imports(module: str, blocked: list[str]) -> subprocess.CompletedProcess[str]
         ("tracker.errors", [*HEAVY, "duckdb", "deployments"]),
         ("deployments.composer", ["onnx", "onnxruntime", "tokenizers", "duckdb", "lancedb"]),
         ("deployments.ingress", ["onnx", "onnxruntime", "tokenizers", "duckdb", "lancedb"]),
-        ("deployments.retrieval", ["onnx", "onnxruntime", "tokenizers", "duckdb"]),
-        ("deployments.stores.lance", ["onnxruntime", "tokenizers", "duckdb"]),
+        (
+            "deployments.retrieval",
+            ["onnx", "onnxruntime", "tokenizers", "duckdb", "lancedb", "qdrant_client"],
+        ),
+        ("deployments.stores.lance", ["onnxruntime", "tokenizers", "duckdb", "qdrant_client"]),
+        ("deployments.stores.qdrant", ["onnxruntime", "tokenizers", "duckdb", "lancedb"]),
         ("deployments.scorer", ["duckdb", "lancedb", "fastapi"]),
         ("deployments.recorder", ["onnx", "onnxruntime", "tokenizers", "lancedb"]),
         ("deployments.inference.cross_encoder", ["ray", "fastapi", "pydantic", "duckdb"]),
@@ -76,7 +80,12 @@ OWNERS = {
     "httpx": {"deployments/cli/client.py", "deployments/providers/http.py"},
     "platformdirs": {"deployments/folders.py"},
     "ruamel": {"deployments/cli/settings_file.py"},
-    "grpc": {"deployments/handles.py"},
+    "grpc": {"deployments/handles.py", "deployments/stores/qdrant_collection.py"},
+    "qdrant_client": {
+        f"deployments/stores/{name}.py"
+        for name in ("qdrant", "qdrant_collection", "qdrant_filters", "qdrant_points")
+    },
+    "Stemmer": {"deployments/stores/english.py"},
     "pyarrow": {
         f"deployments/stores/{name}.py" for name in ("lance", "lance_errors", "lance_rows")
     },

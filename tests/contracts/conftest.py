@@ -1,21 +1,37 @@
 from __future__ import annotations
 
+import os
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from deployments.stores.lance import LanceStore
 from deployments.stores.memory import MemoryStore
 from deployments.stores.protocol import Store
+from deployments.stores.qdrant import QdrantStore
+from deployments.stores.qdrant_collection import connect_to
 from pipeline.vectors import NO_ENCODERS, Encoders
 from tests.contracts.passages import OpenStore
 
+# A server to run the suite on, beside the client's local mode.
+QDRANT_URL = os.environ.get("ONEPASS_TEST_QDRANT_URL")
+SERVERS = ["qdrant server"] if QDRANT_URL else []
 
-@pytest.fixture(params=["memory", "lance"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+
+@pytest.fixture(params=["memory", "lance", "qdrant local", *SERVERS])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     if request.param == "memory":
-        return memory_stores()
-    return lambda encoders: LanceStore(str(tmp_path), dimension=3, encoders=encoders)
+        yield memory_stores()
+    elif request.param == "lance":
+        yield lambda encoders: LanceStore(str(tmp_path), dimension=3, encoders=encoders)
+    elif request.param == "qdrant local":
+        client = AsyncQdrantClient(":memory:")
+        yield lambda encoders: QdrantStore(lambda: client, "onepass", 3, encoders=encoders)
+    else:
+        yield from qdrant_server_stores(str(QDRANT_URL))
 
 
 @pytest.fixture
@@ -32,3 +48,14 @@ def memory_stores() -> OpenStore:
         return store
 
     return another
+
+
+def qdrant_server_stores(url: str) -> Iterator[OpenStore]:
+    """A collection of this test's own, deleted behind it."""
+    name = f"onepass-test-{uuid.uuid4().hex}"
+    key = os.environ.get("ONEPASS_TEST_QDRANT_API_KEY")
+    port = os.environ.get("ONEPASS_TEST_QDRANT_GRPC_PORT")
+    yield lambda encoders: QdrantStore(
+        lambda: connect_to(url, key, int(port) if port else None), name, 3, encoders=encoders
+    )
+    QdrantClient(url=url, api_key=key, check_compatibility=False).delete_collection(name)
