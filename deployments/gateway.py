@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 WRITE_TIMEOUT_S = 600.0
 INDEX_TIMEOUT_S = 30.0
 TRACKER_TIMEOUT_S = 10.0
+REPORT_TIMEOUT_S = 30.0
 PING_TIMEOUT_S = 1.0
 STATUS_TIMEOUT_S = 5.0
 # What must have been up once before the application calls itself ready.
@@ -237,7 +238,17 @@ class ServeGateway:
     async def report(
         self, name: str, window: Window, limit: int, offset: int
     ) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = await self._ask_tracker("report", name, window, limit, offset)
+        rows: list[dict[str, Any]] = await call(
+            self.parts["Recorder"],
+            "report",
+            name,
+            window,
+            limit,
+            offset,
+            timeout_s=REPORT_TIMEOUT_S,
+            retry=True,
+            tell_time=True,
+        )
         return rows
 
     async def _read_index(self, method: str, *args: Any) -> Any:

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -18,6 +18,7 @@ from deployments.config import TrackerArgs
 from deployments.folders import data_folder
 from deployments.group_commit import GroupCommit
 from deployments.logs import join_serve_log
+from deployments.reports import NAMES, read_report
 from pipeline.documents import CorpusKey
 from pipeline.errors import InvalidInput, NotFound, Unavailable
 from tracker.errors import Locked
@@ -32,17 +33,12 @@ from tracker.records import (
     TrackedRetrieval,
     Window,
 )
+from tracker.report_rows import ROWS
 from tracker.store import TrackerStore
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-# By the name in the path; rows are records, newest first.
-REPORTS: Mapping[str, Callable[[TrackerStore, Window, int, int], Sequence[Any]]] = {
-    "comparisons": TrackerStore.find_comparisons,
-    "judged-scores": TrackerStore.find_judged_scores,
-}
 
 # A lock is not yet a failure: the file's last owner may be on its way out.
 LOCK_WAIT_S = 60.0
@@ -61,6 +57,8 @@ class Recorder:
         join_serve_log()
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="tracker-writer")
         self.readers = ThreadPoolExecutor(2, thread_name_prefix="tracker-reader")
+        # One of its own, so that nothing else that is read waits for a report.
+        self.reporter = ThreadPoolExecutor(1, thread_name_prefix="tracker-reporter")
         self.args = args
         self.path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"
         self.store: TrackerStore | None = None
@@ -164,14 +162,15 @@ class Recorder:
         return await self._write(lambda store: store.record_comparisons(comparisons))
 
     async def report(
-        self, name: str, window: Window, limit: int, offset: int
+        self, name: str, window: Window, limit: int, offset: int, remaining_ms: float
     ) -> list[dict[str, Any]]:
         """Return a report's rows. Raises NotFound for a name that is none."""
-        find = REPORTS.get(name)
-        if find is None:
-            raise NotFound(f"no such report; there are {', '.join(REPORTS)}", "name")
-        rows = await self._read(lambda store: find(store, window, limit, offset))
-        return [dataclasses.asdict(row) for row in rows]
+        if name not in ROWS:
+            raise NotFound(f"no such report; there are {NAMES}", "name")
+        deadline = time.monotonic() + remaining_ms / 1e3
+        return await self._run(
+            self.reporter, lambda store: read_report(store, name, window, limit, offset, deadline)
+        )
 
     async def record_run(self, run: RetentionRun) -> None:
         await self._write(lambda store: store.record_run(run))
@@ -239,9 +238,12 @@ class Recorder:
         """Let go of the file, which DuckDB refuses while a read is under way."""
         if self.store is None:
             return
-        end_reads = partial(self.readers.shutdown, wait=True, cancel_futures=True)
-        reads = asyncio.get_running_loop().run_in_executor(None, end_reads)
-        await asyncio.wait({reads}, timeout=CLOSE_WAIT_S)
+        loop = asyncio.get_running_loop()
+        reads = [
+            loop.run_in_executor(None, partial(threads.shutdown, wait=True, cancel_futures=True))
+            for threads in (self.readers, self.reporter)
+        ]
+        await asyncio.wait(reads, timeout=CLOSE_WAIT_S)
         try:
             await self._write(TrackerStore.close)
         except Unavailable as error:

@@ -17,6 +17,7 @@ from tracker.report_rows import STATED
 
 STATEMENTS = Path(__file__).with_name("report_sql")
 BEGINNING = datetime(1, 1, 1, tzinfo=timezone.utc)
+AGAIN_S = 0.1
 
 
 def select_report(cursor: Cursor, name: str, window: Window, limit: int, offset: int) -> list[Any]:
@@ -50,15 +51,22 @@ def parameters(window: Window, limit: int, offset: int) -> dict[str, Any]:
 
 @contextmanager
 def time_limit(cursor: Cursor, seconds: float) -> Iterator[None]:
-    """Break off the statement that the cursor runs when the time is up: DuckDB then raises
-    InterruptException."""
-    watch = threading.Timer(seconds, cursor.interrupt)
-    watch.start()
+    """Break off what the cursor runs when the time is up: DuckDB then raises InterruptException."""
+    done = threading.Event()
+
+    def watch() -> None:
+        wait = seconds
+        while not done.wait(wait):
+            cursor.interrupt()  # in vain where no statement runs, so it must come again
+            wait = AGAIN_S
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        watch.cancel()
-        watch.join()  # a closed cursor must not be interrupted
+        done.set()
+        watcher.join()  # a closed cursor must not be interrupted
 
 
 def readable(value: Any) -> Any:
