@@ -30,6 +30,11 @@ ELSEWHERE = (
     "or set auth.allow_anonymous"
 )
 
+OTHER_HOST = (
+    "without API keys only requests to localhost are served, not to another host name: configure "
+    "auth.api_keys, or set auth.allow_anonymous"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -62,7 +67,16 @@ def identify(
         raise Unauthorized(UNSEEN)
     if client is None or not is_loopback(client) or any(name in headers for name in PROXY_HEADERS):
         raise Unauthorized(ELSEWHERE)
+    if not names_this_machine(headers.get("host", "localhost")):
+        raise Unauthorized(OTHER_HOST)
     return ANONYMOUS
+
+
+def names_this_machine(host: str) -> bool:
+    """Whether a Host header is this machine's own. A browser that was led here by a name of
+    somebody else's, which resolves to this machine, would take our answers for that site's."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    return is_loopback(name.strip("[]"))
 
 
 def holder_of(key: str, known: Sequence[ApiKeyArgs]) -> Principal:
@@ -71,7 +85,7 @@ def holder_of(key: str, known: Sequence[ApiKeyArgs]) -> Principal:
     digest = digest_of(key)
     holder: Principal | None = None
     for one in known:
-        if hmac.compare_digest(digest, one.sha256):
+        if hmac.compare_digest(digest, one.sha256) and key:
             holder = Principal(one.tenant, one.role)
     if holder is None:
         raise Unauthorized("an API key is needed: Authorization: Bearer KEY, or X-API-Key: KEY")

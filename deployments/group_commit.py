@@ -82,7 +82,12 @@ class GroupCommit:
             self.wake.clear()
             if len(self) < GROUP_RECORDS:
                 await asyncio.sleep(GROUP_WAIT_S)
-            await self._commit(self._take_group())
+            group = self._take_group()
+            try:
+                await self._commit(group)
+            except asyncio.CancelledError:
+                self.waiting[:0] = group  # `close` commits it: what was stored is stored once
+                raise
 
     def _take_group(self) -> list[Waiting]:
         """Take the oldest waiting records, GROUP_RECORDS or a little more."""

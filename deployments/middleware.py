@@ -119,7 +119,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     """Read the body, also a chunked one without a length; raise PayloadTooLarge over `limit`."""
     declared = headers.get("content-length", "")
     too_large = PayloadTooLarge(f"the body exceeds {limit} bytes", "body")
-    if declared.isdigit() and int(declared) > limit:
+    if declared.isascii() and declared.isdigit() and float(declared) > limit:
         raise too_large
     chunks: list[bytes] = []
     size = 0

@@ -96,4 +96,4 @@ def serving_defaults(gateway: RecordingGateway) -> httpx.AsyncClient:
     """The routes with the limits that are the default."""
     app = create_api(gateway, LimitsArgs(), AuthArgs())
     transport = httpx.ASGITransport(app, client=("127.0.0.1", 1234))
-    return httpx.AsyncClient(transport=transport, base_url="http://test")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")

@@ -145,7 +145,7 @@ def serving(
 ) -> httpx.AsyncClient:
     app = create_api(gateway, LIMITS, auth or AuthArgs())
     transport = httpx.ASGITransport(app, client=(host, 1234))
-    return httpx.AsyncClient(transport=transport, base_url="http://test")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 def error_of(response: httpx.Response) -> tuple[int, str, str | None]:

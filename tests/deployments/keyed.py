@@ -38,4 +38,4 @@ def keyed_client(
     """A client on this machine that sends these headers."""
     app = create_api(gateway, LimitsArgs(), auth, **options)
     transport = httpx.ASGITransport(app, client=("127.0.0.1", 1234))
-    return httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers)
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)

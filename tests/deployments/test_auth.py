@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from deployments.auth import ANONYMOUS, Principal, digest_of, holder_of, identify, new_key, sent_key
-from deployments.config import AppArgs, AuthArgs
+from deployments.config import ApiKeyArgs, AppArgs, AuthArgs
 from deployments.options import ConfigError
 from pipeline.errors import Unauthorized
 from tests.deployments.keyed import KEYED
@@ -186,3 +186,31 @@ def test_an_entry_names_all_there_is_to_say(field: str) -> None:
     short = {name: value for name, value in entry().items() if name != field}
     with pytest.raises(ValidationError, match=f"api_keys.0.{field}"):
         AuthArgs.model_validate({"api_keys": [short]})
+
+
+@pytest.mark.parametrize(
+    ("host", "is_served"),
+    [
+        ("localhost:8000", True),
+        ("127.0.0.1", True),
+        ("[::1]:8000", True),
+        ("evil.example:8000", False),
+        ("localhost.evil.example", False),
+        ("10.0.0.7:8000", False),
+    ],
+)
+def test_without_keys_a_name_that_only_leads_to_this_machine_is_not_served(
+    host: str, is_served: bool
+) -> None:
+    if is_served:
+        assert identify(AuthArgs(), {"host": host}, "127.0.0.1", True) == ANONYMOUS
+        return
+    with pytest.raises(Unauthorized, match="another host name"):
+        identify(AuthArgs(), {"host": host}, "127.0.0.1", True)
+
+
+def test_no_key_is_never_a_key_whatever_digest_is_configured() -> None:
+    unset = ApiKeyArgs(name="unset", sha256=digest_of(""), tenant="t", role="admin")
+    for headers in ({}, {"authorization": "Bearer "}, {"x-api-key": ""}):
+        with pytest.raises(Unauthorized):
+            identify(AuthArgs(api_keys=[unset]), headers, "127.0.0.1", True)

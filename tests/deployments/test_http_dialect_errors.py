@@ -158,7 +158,7 @@ async def test_a_wrong_method_names_the_right_one(client: httpx.AsyncClient) -> 
 async def test_below_a_route_prefix_the_shapes_are_the_same(gateway: RecordingGateway) -> None:
     app = create_api(gateway, LimitsArgs(), AuthArgs())
     transport = httpx.ASGITransport(app, root_path="/rag", client=("127.0.0.1", 1))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.post("/rag/v2/rerank", json={"query": "q"}, headers=ID)
     assert response.json() == {"id": "mine", "message": "documents: Field required"}
 

@@ -34,7 +34,7 @@ def closed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     whole = {key: closed(value) for key, value in schema.items()}
-    if isinstance(schema.get("properties"), dict):
+    if schema.get("type") == "object" and "properties" in schema:
         whole.setdefault("additionalProperties", False)
     return whole
 
@@ -169,7 +169,7 @@ async def test_a_body_that_is_none_is_refused_as_described(
     app = create_api(RecordingGateway(), LIMITS, KEYED)
     headers = bearer("boss") | {"Content-Type": "application/json"}
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://test", headers=headers
+        transport=httpx.ASGITransport(app), base_url="http://localhost", headers=headers
     ) as client:
         response = await client.request(method.upper(), path.format(corpus="c"), content=body)
     assert response.status_code == status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -209,3 +210,25 @@ connection = duckdb.connect(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
 """
+
+
+async def test_what_is_being_committed_when_the_recorder_closes_is_stored_and_answered(
+    tmp_path: Path,
+) -> None:
+    owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
+    await owner.ping()
+    held = threading.Event()
+    busy = asyncio.get_running_loop().run_in_executor(owner.writer, held.wait, 30)
+    sent = asyncio.create_task(owner.record([record("a", retrieval_id="r1")]))
+    await asyncio.sleep(0)  # it waits for its group
+    while owner.commits.waiting:  # until it is taken in hand, behind the busy writer
+        await asyncio.sleep(0.01)
+    closing = asyncio.create_task(owner.close())
+    await asyncio.sleep(0)
+    held.set()
+    await busy
+    await closing
+    assert await asyncio.wait_for(sent, 5) == []
+    store = TrackerStore.open(tmp_path / "tracker.duckdb", memory_limit="256MB", threads=1)
+    assert store.counts().retrievals == 1
+    store.close()
