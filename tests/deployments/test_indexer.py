@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from deployments.config import ChunkingArgs, IndexArgs
 from deployments.indexer import Indexer
 from pipeline.documents import CorpusKey, Document, PutResult
 from pipeline.errors import NotFound, Unavailable
 from tests.deployments.handles import ScriptedHandle
+from tests.deployments.indexers import indexer_of
 
 CORPUS = CorpusKey("t", "c")
 
@@ -24,14 +24,6 @@ async def indexer(tmp_path: Path) -> AsyncIterator[Indexer]:
     owner = await indexer_of(tmp_path, ScriptedHandle(*[None] * 20))
     yield owner
     await owner.maintenance.close()
-
-
-async def indexer_of(folder: Path, recorder: Any) -> Indexer:
-    """Make one as Serve does, which awaits the constructor."""
-    owner = Indexer.__new__(Indexer)
-    args = (IndexArgs(uri=str(folder)), ChunkingArgs(), None, None, recorder)
-    await owner.__init__(*args)  # type: ignore[misc]
-    return owner
 
 
 def documents(*ids: str, text: str = "a text") -> list[Document]:
