@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from deployments.api import cohere, jina, native, nim, openai, tei
 from deployments.options import message_of, path_of
@@ -102,7 +104,16 @@ async def on_http(request: Request, error: Exception) -> JSONResponse:
     known = OF_STATUS.get(error.status_code, OnepassError)
     response = answer_to(request, known(str(error.detail)))
     response.headers.update(error.headers or {})
+    if methods := methods_at(request):
+        response.headers["Allow"] = ", ".join(methods)
     return response
+
+
+def methods_at(request: Request) -> list[str]:
+    """The methods of all our routes on a path: Starlette names those of the first alone."""
+    routes: Sequence[APIRoute] = request.app.state.routes
+    found = [one for one in routes if one.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in found for method in route.methods or ()})
 
 
 def answer_to(request: Request, error: OnepassError) -> JSONResponse:

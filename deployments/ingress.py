@@ -8,6 +8,7 @@ from importlib.metadata import version
 from types import ModuleType
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from ray import serve
 
 from deployments import errors, openapi
@@ -47,8 +48,9 @@ def create_api(
     app.state.limits = limits
     for about, routes in ROUTES.items():
         app.include_router(routes.router, tags=[about])
+    app.state.routes = own_routes()
     errors.install(app)
-    openapi.install(app, [routes.router for routes in ROUTES.values()])
+    openapi.install(app, app.state.routes)
     app.add_middleware(
         RequestFrame,
         body_bytes=limits.body_bytes,
@@ -57,6 +59,11 @@ def create_api(
         sees_clients=sees_clients,
     )
     return app
+
+
+def own_routes() -> list[APIRoute]:
+    every = (route for routes in ROUTES.values() for route in routes.router.routes)
+    return [route for route in every if isinstance(route, APIRoute)]
 
 
 @serve.ingress()

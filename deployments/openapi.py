@@ -7,7 +7,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -111,9 +111,9 @@ SCHEMES: Mapping[str, Json] = {
 }
 
 
-def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+def install(app: FastAPI, routes: Iterable[APIRoute]) -> None:
     """Let the application serve the whole document; it is made when first asked for."""
-    read, roles = app.openapi, roles_of(routers)
+    read, roles = app.openapi, roles_of(routes)
 
     @cache
     def whole() -> Json:
@@ -129,14 +129,12 @@ def name_of(route: APIRoute) -> str:
     return route.name
 
 
-def roles_of(routers: Iterable[APIRouter]) -> dict[tuple[str, str], Role]:
+def roles_of(routes: Iterable[APIRoute]) -> dict[tuple[str, str], Role]:
     """Return the role that each path and method needs, where it is more than `read`."""
     needed: Mapping[Role, Any] = {"write": WRITER, "admin": ADMIN}
     return {
         (route.path_format, method.lower()): role
-        for router in routers
-        for route in router.routes
-        if isinstance(route, APIRoute)
+        for route in routes
         for method in route.methods or ()
         for role, guard in needed.items()
         if guard in route.dependencies
@@ -160,6 +158,7 @@ def complete(document: Json, roles: Mapping[tuple[str, str], Role]) -> None:
         describe_parameters(operation)
         describe_body(operation)
         describe_answers(operation)
+        show_example(operation)
         told = operation["responses"]
         for status in statuses(operation, role):
             told[str(status)] = failure(path, status, components["responses"])
@@ -203,14 +202,14 @@ def describe_parameters(operation: Json) -> None:
 
 
 def describe_body(operation: Json) -> None:
+    """What fits two kinds of body is not refused."""
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        content["example"] = EXAMPLES[operation["operationId"]].body
-        if "oneOf" in content["schema"]:  # what fits two is not refused
+        if "oneOf" in content["schema"]:
             content["schema"]["anyOf"] = content["schema"].pop("oneOf")
 
 
 def describe_answers(operation: Json) -> None:
-    """Show what succeeds; what FastAPI says of failures is not ours."""
+    """Describe what succeeds; what FastAPI says of failures is not ours."""
     answers = operation["responses"]
     answers.pop("422", None)
     for status, answer in answers.items():
@@ -219,7 +218,16 @@ def describe_answers(operation: Json) -> None:
         for content in answer["content"].values():
             if "$ref" in content["schema"]:
                 content["schema"].pop("type", None)  # FastAPI takes lines for a text
-            content.setdefault("example", EXAMPLES[operation["operationId"]].answer)
+
+
+def show_example(operation: Json) -> None:
+    example = EXAMPLES.get(operation["operationId"])
+    if example is None:
+        return
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        content["example"] = example.body
+    for content in operation["responses"]["200"]["content"].values():
+        content["example"] = example.answer
 
 
 def statuses(operation: Json, role: Role) -> Iterator[int]:

@@ -180,6 +180,19 @@ async def test_an_unknown_route_and_a_wrong_method_have_the_error_shape(
     assert error_of(await client.get("/v1/search"))[:2] == (405, "method_not_allowed")
 
 
+async def test_a_wrong_method_is_told_all_the_right_ones(client: httpx.AsyncClient) -> None:
+    for path, methods in (
+        ("/v1/search", "POST"),
+        ("/v1/corpora/c", "DELETE, GET"),
+        ("/v1/corpora/c/documents", "GET, POST, PUT"),
+        ("/v1/corpora/c/documents/a/b.md", "DELETE, GET"),
+        ("/docs", "GET, HEAD"),
+    ):
+        response = await client.options(path)
+        assert (response.status_code, response.headers["Allow"]) == (405, methods)
+    assert "Allow" not in (await client.get("/v1/nothing")).headers
+
+
 async def test_readiness_is_503_until_ready_and_liveness_is_200(
     client: httpx.AsyncClient, gateway: RecordingGateway
 ) -> None:
