@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from pipeline.context import Citation
 from pipeline.documents import PutResult
 from pipeline.hits import LegEntry
-from tracker.records import ComparisonRecord, HitRecord, JudgedScore, Outcome
+from tracker.records import HitRecord, Outcome
 
 Grade = Literal["correct", "ambiguous", "incorrect"]
 Verdict = Literal["correct", "ambiguous", "incorrect", "no_hits", "off"]
@@ -139,10 +139,10 @@ class RetrievalAnswer(RecordedSearch):
 
 
 class ReportPage(BaseModel):
-    """A report's rows, the newest first: comparisons with shadows, or judged scores."""
+    """A report's rows."""
 
     report: str
-    items: list[ComparisonRecord | JudgedScore]
+    items: list[dict[str, Any]] = Field(description="with the report's own fields")
     next: str | None = Field(description=TOKEN)
 
 

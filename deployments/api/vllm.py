@@ -41,13 +41,15 @@ def as_list(value: Any) -> Any:
 
 
 def with_other_names(schema: dict[str, Any]) -> None:
-    """Describe each name, one of which is required."""
+    """Describe each name; one must be there, and those behind it are not looked at."""
     choices = []
-    for known, *others in (FIRST_NAMES, SECOND_NAMES):
-        field = schema["properties"][known]
-        same = {"anyOf": field["anyOf"], "description": f"the same as `{known}`"}
-        schema["properties"].update(dict.fromkeys(others, same))
-        choices.append({"anyOf": [{"required": [name]} for name in (known, *others)]})
+    for names in (FIRST_NAMES, SECOND_NAMES):
+        field = schema["properties"][names[0]]
+        choices.append(
+            {"anyOf": [{"properties": {name: field}, "required": [name]} for name in names]}
+        )
+        same = {"description": f"the same as `{names[0]}`"}
+        schema["properties"].update(dict.fromkeys(names[1:], same))
     schema["allOf"] = choices
     del schema["required"]
 

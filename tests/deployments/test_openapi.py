@@ -182,6 +182,7 @@ async def test_a_starting_application_is_described() -> None:
     response = await send("readyz", gateway)
     content = content_of(OPERATIONS["readyz"][2], 503)
     assert (response.status_code, response.json()) == (503, content["example"])
+    check(response.json(), content["schema"])
 
 
 async def test_the_example_of_a_search_is_what_a_search_answers() -> None:
