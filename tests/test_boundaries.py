@@ -87,7 +87,8 @@ OWNERS = {
     },
     "Stemmer": {"deployments/stores/english.py"},
     "pyarrow": {
-        f"deployments/stores/{name}.py" for name in ("lance", "lance_errors", "lance_rows")
+        "deployments/cli/reports.py",
+        *(f"deployments/stores/{name}.py" for name in ("lance", "lance_errors", "lance_rows")),
     },
 }
 

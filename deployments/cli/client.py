@@ -16,6 +16,7 @@ TIMEOUT_S = 600.0
 # How often a request is sent again that the server was too busy for.
 OVERLOAD_TRIES = 30
 PAGE_ITEMS = 1000
+DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class ClientError(Exception):
@@ -72,11 +73,20 @@ class Client:
         """Yield the scores of a corpus that feedback has judged, one page after another."""
         yield from self._pages("/v1/reports/judged-scores", corpus=corpus)
 
-    def _pages(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
+    def report(
+        self, name: str, page_items: int, window: Mapping[str, str | None]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a report's rows, one page after another; what the window leaves open is None."""
+        given = {bound: value for bound, value in window.items() if value is not None}
+        yield from self._pages(f"/v1/reports/{name}", page_items, **given)
+
+    def _pages(
+        self, path: str, page_items: int = PAGE_ITEMS, **query: str
+    ) -> Iterator[dict[str, Any]]:
         """Yield the items of a list to its end."""
         token = None
         while True:
-            asked = {**query, "limit": PAGE_ITEMS} | ({"next": token} if token else {})
+            asked = {**query, "limit": page_items} | ({"next": token} if token else {})
             page = self._send("GET", f"{path}?{urlencode(asked)}")
             yield from page["items"]
             token = page["next"]

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from deployments.cli import calibrating
+from deployments.cli import calibrating, reports
 from deployments.cli.checking import check_file
-from deployments.cli.client import Client
+from deployments.cli.client import DEFAULT_URL, Client
 from deployments.cli.console import console, errors, one_line_errors, stop
 from deployments.cli.evaluating import STAGES, evaluate_stages, remarks, stage_table
 from deployments.cli.ingesting import Report, ingest_files
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")
+app.command()(reports.report)
 
 Url = Annotated[str, typer.Option(envvar="ONEPASS_URL", help="where the application listens")]
 Corpus = Annotated[str, typer.Option(help="the corpus")]
@@ -35,7 +36,6 @@ QUERIES = "judged queries: JSON lines with _id and text"
 QRELS = "their judgements: query id, document id and grade a line, parted by tabs"
 Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many judged queries")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object instead of tables")]
-DEFAULT_URL = "http://127.0.0.1:8000"
 SNIPPET = 160
 
 
