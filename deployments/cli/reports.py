@@ -14,18 +14,20 @@ from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
 from deployments.cli.client import DEFAULT_URL, PAGE_ITEMS, Client
-from deployments.cli.console import console, errors, one_line_errors, stop
+from deployments.cli.console import errors, one_line_errors, stop
 from tracker.report_rows import ROWS
 
 Row = dict[str, Any]
 NAMES = ", ".join(ROWS)
 TABLE_ROWS = 50
 CELL_CHARS = 80
+MAX_WIDTH = 10_000
 WHEN = "RFC 3339 time with a zone, or a date (UTC)"
 
 
@@ -96,8 +98,9 @@ def table_of(name: str, rows: Sequence[Row]) -> Table:
 
 def show(table: Table) -> None:
     """Print a table in its full width: a terminal may wrap its lines, a pipe must not lose any."""
-    width = Measurement.get(console, console.options.update(width=10_000), table).maximum
-    console.print(table, width=width, crop=False, soft_wrap=True)
+    wide = Console(width=MAX_WIDTH)
+    width = Measurement.get(wide, wide.options, table).maximum
+    Console(width=width, soft_wrap=True).print(table)
 
 
 def cell(value: Any, kind: Any) -> str:
