@@ -11,6 +11,7 @@ from deployments.answers import Asked, search_answer
 from deployments.inference.truncation import Truncation
 from deployments.ranking import RerankAnswer
 from deployments.status import Statuses, summary
+from pipeline.chain import SearchResult
 from pipeline.documents import CorpusKey
 from tests.deployments.gateway import RecordingGateway
 from tests.docs.example import read_request, run
@@ -38,12 +39,18 @@ RECORDER_STATUS = {"pid": 2, "error": None, "retention": {"last_run": AT, "delet
 class WholeGateway(RecordingGateway):
     """Searches as docs/pipeline.md does; what it is asked decides nothing."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: SearchResult | None = None
+
     async def search(
         self, tenant: str, request: Mapping[str, Any], remaining_ms: float
     ) -> dict[str, Any]:
         self.note("search", tenant, request, remaining_ms)
-        result = await run({**read_request(), "refine": True})
-        return search_answer(result, Asked("r", CorpusKey(tenant, "c"), "q", AT), ("tracking",))
+        if self.found is None:
+            self.found = await run({**read_request(), "refine": True})
+        asked = Asked("r", CorpusKey(tenant, "c"), "q", AT)
+        return search_answer(self.found, asked, ("tracking",))
 
     async def rerank(
         self,
