@@ -107,21 +107,25 @@ def _range(key: str, symbol: Operator, operand: float) -> Condition:
 
 
 def _string_order(path: Path, symbol: Operator, operand: str) -> Condition:
-    """The lesser side is what is a string and not on the greater one."""
+    """What is less is a string, and neither equal nor greater."""
     encoded = operand.encode()
     if len(encoded) > MAX_ORDERED_BYTES:
         raise InvalidInput(
             f"this index engine compares strings by order up to {MAX_ORDERED_BYTES} bytes",
             "filter",
         )
+    is_string = _has([kind_term(path, operand)])
     greater = [_range(key, "gt", block) for key, block in _blocks(path, encoded)]
-    is_equal = _has([value_term(path, operand)])
-    if symbol == "gt":
-        return models.Filter(should=greater)
-    if symbol == "gte":
-        return models.Filter(should=[*greater, is_equal])
-    beyond = [*greater, is_equal] if symbol == "lt" else greater
-    return models.Filter(must=[_has([kind_term(path, operand)])], must_not=beyond)
+    not_less = [*greater, _has([value_term(path, operand)])]
+    match symbol:
+        case "gt":
+            return models.Filter(should=greater)
+        case "gte":  # of a list, an element may be equal
+            return models.Filter(must=[is_string], should=not_less)
+        case "lt":
+            return models.Filter(must=[is_string], must_not=not_less)
+        case _:
+            return models.Filter(must=[is_string], must_not=greater)
 
 
 def _blocks(path: Path, encoded: bytes) -> Iterator[tuple[str, float]]:
