@@ -18,13 +18,13 @@ TEXT_INDEX = FTS(
     with_position=False, language="English", stem=True, remove_stop_words=True, ascii_folding=True
 )
 
-# One bit a dimension (RaBitQ), the best candidates compared again by their full vectors. Beside
-# HNSW it is built 50 times as fast, so that it can be built again whenever that pays, takes a
-# thirtieth of the vectors' space, and with the refinement finds as much (docs/performance.md).
-VECTOR_INDEX = IvfRq(distance_type="cosine", num_bits=1)
+# Four bits a dimension (RaBitQ), the best candidates compared again by their full vectors. It is
+# built within seconds where HNSW takes a minute, so that it can be built again whenever that pays,
+# and takes an eighth of the vectors' space (docs/performance.md).
+VECTOR_INDEX = IvfRq(distance_type="cosine", num_bits=4)
 
-# RaBitQ rotates vectors of whole bytes of bits only; others are searched exactly.
-BITS = 8
+# The engine takes dimensions that this divides; others are searched exactly.
+DIMENSIONS_OF = 8
 
 # Filters read `terms`; replacing a document looks for its chunks by `document_id` and `id`.
 # Smaller tables are scanned in the time that a look into an index takes.
@@ -35,9 +35,14 @@ COLUMN_INDEXES: dict[str, BTree | LabelList] = {
 }
 COLUMN_INDEX_ROWS = 10_000
 
-# Every round adds a segment to the vector index, and a search looks into each. The engine merges
-# them when a partition has grown too large, and never while corpora only change.
+# Every round adds a segment to the vector index, and a search looks into each; files whose rows
+# lie in different segments are not merged either. The engine merges segments when a partition has
+# grown too large; while a corpus only changes, building the index again does it.
 MAX_SEGMENTS = 16
+
+# A write to rows whose files are being merged goes first, and this is told.
+CONFLICT = "Retryable commit conflict"
+OPTIMISE_TRIES = 5
 
 # What readers may still be reading: a search ends long before.
 OLD_VERSIONS = timedelta(minutes=10)
@@ -61,21 +66,32 @@ async def has_text_index(table: AsyncTable) -> bool:
 
 async def bring_up_to_date(table: AsyncTable, ann_min_rows: int) -> None:
     """Merge small files, delete versions past their age, cover all rows, add indexes that pay."""
-    await table.optimize(cleanup_older_than=OLD_VERSIONS)
-    rows = await table.count_rows()
+    await _optimise(table)
     indexes = {index.columns[0]: index for index in await table.list_indices()}
-    if rows >= COLUMN_INDEX_ROWS:
+    if await table.count_rows() >= COLUMN_INDEX_ROWS:
         for column, config in COLUMN_INDEXES.items():
             if column not in indexes:
                 await table.create_index(column, config=config)
-    if rows >= ann_min_rows and await _is_indexable(table) and _is_due(indexes.get("vector")):
+    if _is_due(indexes.get("vector")) and await _indexable_vectors(table) >= ann_min_rows:
         await table.create_index("vector", config=VECTOR_INDEX, replace=True)
 
 
-async def _is_indexable(table: AsyncTable) -> bool:
-    dimension = vector_dimension(await table.schema())
-    return dimension is not None and dimension % BITS == 0
+async def _optimise(table: AsyncTable) -> None:
+    for tries_left in reversed(range(OPTIMISE_TRIES)):
+        try:
+            await table.optimize(cleanup_older_than=OLD_VERSIONS)
+            return
+        except RuntimeError as error:
+            if not tries_left or CONFLICT not in str(error):
+                raise
 
 
 def _is_due(index: Any) -> bool:
     return index is None or index.num_segments > MAX_SEGMENTS
+
+
+async def _indexable_vectors(table: AsyncTable) -> int:
+    dimension = vector_dimension(await table.schema())
+    if dimension is None or dimension % DIMENSIONS_OF:
+        return 0
+    return int(await table.count_rows("vector IS NOT NULL"))

@@ -14,6 +14,7 @@ from deployments.stores.protocol import Store
 from deployments.stores.qdrant import QdrantStore
 from deployments.stores.qdrant_collection import connect_to
 from pipeline.vectors import NO_ENCODERS, Encoders
+from tests.contracts.indexed import open_indexed
 from tests.contracts.passages import OpenStore
 
 # A server to run the suite on, beside the client's local mode.
@@ -21,12 +22,16 @@ QDRANT_URL = os.environ.get("ONEPASS_TEST_QDRANT_URL")
 SERVERS = ["qdrant server"] if QDRANT_URL else []
 
 
-@pytest.fixture(params=["memory", "lance", "qdrant local", *SERVERS])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+@pytest.fixture(params=["memory", "lance", "lance indexed", "qdrant local", *SERVERS])
+def open_store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenStore]:
     if request.param == "memory":
         yield memory_stores()
     elif request.param == "lance":
         yield lambda encoders: LanceStore(str(tmp_path), dimension=3, encoders=encoders)
+    elif request.param == "lance indexed":
+        yield lambda encoders: open_indexed(str(tmp_path), encoders, monkeypatch)
     elif request.param == "qdrant local":
         client = AsyncQdrantClient(":memory:")
         yield lambda encoders: QdrantStore(lambda: client, "onepass", 3, encoders=encoders)

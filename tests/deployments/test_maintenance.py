@@ -67,3 +67,26 @@ async def test_a_corpus_that_is_gone_stops_no_other_and_no_later_round(
     maintenance.written(B)
     await rounds(maintenance, 2)
     assert engine.optimised == [B, B]
+
+
+async def test_a_corpus_left_alone_is_optimised_once_more(engine: Engine) -> None:
+    maintenance = Maintenance(engine.optimise, pause_s=0.01, settle_s=0.05)
+    maintenance.start()
+    maintenance.written(A)
+    await rounds(maintenance, 2)
+    assert engine.optimised == [A, A]
+    await asyncio.sleep(0.15)
+    assert engine.optimised == [A, A]
+    await maintenance.close()
+
+
+async def test_a_corpus_that_fails_is_tried_again_when_it_has_settled(engine: Engine) -> None:
+    maintenance = Maintenance(engine.optimise, pause_s=0.01, settle_s=0.05)
+    maintenance.start()
+    engine.dropped = {A}
+    maintenance.written(A)
+    await rounds(maintenance, 1)
+    engine.dropped = set()
+    await rounds(maintenance, 2)
+    assert engine.optimised == [A]
+    await maintenance.close()
