@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from deployments.api import cohere, jina, native, nim, openai, tei
 from deployments.api.examples import EXAMPLES, PARAMETERS
+from deployments.api.filters import describe_filters
 from deployments.auth import OPEN_PATHS
 from deployments.config import Role
 from deployments.errors import SHAPES, Shape, headers_of
@@ -148,6 +149,7 @@ def complete(document: Json, roles: Mapping[tuple[str, str], Role]) -> None:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     schemas.update(error_schemas())
+    describe_filters(schemas)
     components["headers"] = dict(HEADERS)
     components["parameters"] = {"RequestId": REQUEST_ID}
     components["responses"] = {}

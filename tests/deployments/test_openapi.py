@@ -15,6 +15,7 @@ from deployments.config import LimitsArgs
 from deployments.ingress import create_api
 from deployments.openapi import ERRORS, operations
 from pipeline.errors import InvalidInput
+from pipeline.filters import parse_filter
 from tests.deployments.dialects import RankingGateway
 from tests.deployments.gateway import LIMITS, RecordingGateway
 from tests.deployments.keyed import KEYED, bearer, keyed_client
@@ -240,8 +241,48 @@ def requests() -> Iterator[str]:
 
 @pytest.mark.parametrize("name", list(requests()))
 def test_every_field_of_a_request_says_what_it_is(name: str) -> None:
-    fields = SCHEMAS[name]["properties"]
+    fields = SCHEMAS[name].get("properties", {})
     assert [field for field, said in fields.items() if not said.get("description")] == []
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"field": "year", "gte": 2020, "lt": 2026.5},
+        {"field": "a.b", "in": ["x", 1, True]},
+        {"not": {"any": [{"field": "a", "exists": False}, {"all": [{"field": "b", "ne": 0}]}]}},
+        {},
+        {"field": "year"},
+        {"field": "", "eq": 1},
+        {"field": "a..b", "eq": 1},
+        {"field": "a" * 257, "eq": 1},
+        {"field": "year", "eq": None},
+        {"field": "year", "eq": [1]},
+        {"field": "year", "eq": 2**63},
+        {"field": "year", "gte": True},
+        {"field": "year", "in": []},
+        {"field": "year", "in": "2020"},
+        {"field": "year", "exists": "yes"},
+        {"field": "year", "like": "20"},
+        {"all": []},
+        {"all": [{}]},
+        {"all": [{"field": "a", "eq": 1}], "any": [{"field": "a", "eq": 1}]},
+        {"not": []},
+        [],
+    ],
+)
+def test_a_filter_is_described_as_it_is_read(filter: Any) -> None:
+    for name, field in (("SearchRequest", "filter"), ("Boost", "when")):
+        schema = {**SCHEMAS[name]["properties"][field], "components": {"schemas": SCHEMAS}}
+        assert Draft202012Validator(schema).is_valid(filter) is is_filter(filter)
+
+
+def is_filter(raw: Any) -> bool:
+    try:
+        parse_filter(raw)
+    except InvalidInput:
+        return False
+    return True
 
 
 def test_nothing_is_left_of_fastapis_own_errors() -> None:

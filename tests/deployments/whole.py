@@ -9,12 +9,14 @@ from typing import Any
 
 from deployments.answers import Asked, search_answer
 from deployments.inference.truncation import Truncation
+from deployments.planning import plan_search, resolve
 from deployments.ranking import RerankAnswer
+from deployments.search_options import SearchArgs
 from deployments.status import Statuses, summary
 from pipeline.chain import SearchResult
 from pipeline.documents import CorpusKey
 from tests.deployments.gateway import RecordingGateway
-from tests.docs.example import read_request, run
+from tests.docs.example import ALL_PARTS, read_request, run
 from tests.records import comparison_of, record
 from tracker.records import JudgedScore, Window
 
@@ -37,7 +39,7 @@ RECORDER_STATUS = {"pid": 2, "error": None, "retention": {"last_run": AT, "delet
 
 
 class WholeGateway(RecordingGateway):
-    """Searches as docs/pipeline.md does; what it is asked decides nothing."""
+    """Plans a search as the Composer does, and answers that of docs/pipeline.md."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +49,7 @@ class WholeGateway(RecordingGateway):
         self, tenant: str, request: Mapping[str, Any], remaining_ms: float
     ) -> dict[str, Any]:
         self.note("search", tenant, request, remaining_ms)
+        plan_search(resolve(SearchArgs(), request, ALL_PARTS), request)
         if self.found is None:
             self.found = await run({**read_request(), "refine": True})
         asked = Asked("r", CorpusKey(tenant, "c"), "q", AT)
