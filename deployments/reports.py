@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from deployments.budget import left_s
+from pipeline.errors import DeadlineExceeded
 from tracker.records import Window
 from tracker.report_rows import ROWS
 from tracker.store import TrackerStore
@@ -27,5 +28,8 @@ def read_report(
     if name in LISTS:
         rows = LISTS[name](store, window, limit, offset)
     else:
-        rows = store.report(name, window, limit, offset, left_s(deadline))
+        seconds = left_s(deadline)
+        if seconds == 0.0:  # it waited for another report all its time
+            raise DeadlineExceeded("the tracker did not answer in time")
+        rows = store.report(name, window, limit, offset, seconds)
     return [asdict(row) for row in rows]

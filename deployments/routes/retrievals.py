@@ -16,8 +16,8 @@ from deployments.api.wire import plain
 from deployments.routes.dependencies import Gate, Limits, Remaining, Tenant
 from tracker.records import RetrievalRecord, Window
 
-RetrievalPath = Annotated[str, Path(max_length=native.ID_CHARS)]
-ReportPath = Annotated[str, Path(max_length=64)]
+RetrievalPath = Annotated[str, Path(max_length=native.ID_CHARS, description="of a search's answer")]
+ReportPath = Annotated[str, Path(max_length=64, description="its name; 404 lists all of them")]
 
 router = APIRouter()
 
@@ -91,7 +91,10 @@ async def get_retrieval(retrieval_id: RetrievalPath, tenant: Tenant, gate: Gate)
 async def report(
     name: ReportPath, page: Annotated[native.WindowPage, Query()], tenant: Tenant, gate: Gate
 ) -> JSONResponse:
-    """A report over a window of time, newest first."""
+    """What the searches of a window of time, and the judgements on them, tell.
+
+    Rows come in the report's own order. One that takes too long is broken off: 504.
+    """
     until, offset = page.until or datetime.now(timezone.utc), 0
     if page.next is not None:
         until, offset = read_token(page.next, a_time, an_offset)
