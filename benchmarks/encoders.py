@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.architectures import EMBEDDINGS, EPSILON, Shape, Weights, bert_graph
+from benchmarks.architectures import bert_graph
+from deployments.inference.bert_graphs import EMBEDDINGS, EPSILON, Shape, Weights
 
 MINILM_L6 = Shape("MiniLM-L6", 6, 384, 12, 1536)
 TINYBERT_L2 = Shape("TinyBERT-L2", 2, 128, 2, 512)

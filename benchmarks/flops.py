@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.architectures import Shape
+from deployments.inference.bert_graphs import Shape
 
 
 def pair_flops(shape: Shape, length: int, cut: bool = True) -> int:

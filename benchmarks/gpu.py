@@ -22,12 +22,12 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from benchmarks.architectures import Shape
 from benchmarks.card import device_name, memory_used, product_speed, timed
 from benchmarks.flops import total_flops
 from benchmarks.models import MINILM_L12, PULLED
 from benchmarks.pairs import Pairs, load_tokenizer, make_pairs
 from deployments.inference.batching import Batcher
+from deployments.inference.bert_graphs import Shape
 from deployments.inference.bundles import BUNDLES
 from deployments.inference.cpus import usable_cpus
 from deployments.inference.cross_encoder import CrossEncoder

@@ -11,8 +11,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import ModelProto, numpy_helper
 
-from benchmarks.architectures import Shape
 from benchmarks.encoders import MINILM_L6, TINYBERT_L2, random_weights, save_model
+from deployments.inference.bert_graphs import Shape
 from deployments.inference.resolving import resolve_model
 
 PULLED = "ms-marco-MiniLM-L-12-v2"

@@ -72,7 +72,14 @@ OWNERS = {
     "onnxruntime": {"deployments/inference/sessions.py", "deployments/inference/conversion.py"},
     "onnx": {
         f"deployments/inference/{name}.py"
-        for name in ("absorbing", "conversion", "cutting", "weights")
+        for name in (
+            "absorbing",
+            "bert_graphs",
+            "conversion",
+            "cutting",
+            "splade_graphs",
+            "weights",
+        )
     },
     "tokenizers": {"deployments/inference/tokens.py", "deployments/inference/words.py"},
     "huggingface_hub": {"deployments/inference/resolving.py"},

@@ -10,12 +10,15 @@ from rich.table import Table
 
 from deployments.cli.console import console, errors, one_line_errors, stop
 from deployments.folders import models_folder
-from deployments.inference.bundles import BUNDLES
+from deployments.inference.bundles import BUNDLES, DEFAULT_BUNDLES
 from deployments.inference.pulling import list_models, pull_all, verify
 
 models = typer.Typer(help="The bundled models.", no_args_is_help=True)
 
-Names = Annotated[list[str] | None, typer.Argument(help="bundles; all if none is named")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(help="bundles; those of the shipped configuration if none is named"),
+]
 
 
 @models.command("pull")
@@ -71,4 +74,4 @@ def known_names(names: list[str] | None) -> list[str]:
     for name in names or []:
         if name not in BUNDLES:
             stop(f"no such bundle; known: {', '.join(BUNDLES)}", status=2)
-    return names or list(BUNDLES)
+    return names or list(DEFAULT_BUNDLES)

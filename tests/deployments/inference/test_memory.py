@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.architectures import Shape, bert_graph
+from benchmarks.architectures import bert_graph
 from benchmarks.encoders import random_weights
+from deployments.inference.bert_graphs import Shape
 from deployments.inference.sessions import Device, Session, open_session
 
 # Activations do not depend on how many layers follow each other: two are as many as six.

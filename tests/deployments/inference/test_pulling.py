@@ -256,9 +256,8 @@ def test_models_are_kept_where_onepass_home_says(
     monkeypatch.setenv("ONEPASS_HOME", str(tmp_path))
     assert models_folder() == tmp_path / "models"
     assert [(row.present, row.size, row.fingerprint) for row in list_models()] == [
-        (False, 0, None),
-        (False, 0, None),
-    ]
+        (False, 0, None)
+    ] * 3
     assert verify("bge-small-en-v1.5") == ["bge-small-en-v1.5 has not been pulled"]
 
 

@@ -35,8 +35,8 @@ def test_an_unknown_model_is_told_the_three_choices() -> None:
         resolve_model("no-such-model")
     assert str(caught.value) == (
         "there is no model 'no-such-model': name a bundle (ms-marco-MiniLM-L-12-v2, "
-        "bge-small-en-v1.5), a local folder with model.onnx and tokenizer.json, "
-        "or a hub id (org/name) where the hub can be reached"
+        "bge-small-en-v1.5, splade-tiny-msmarco), a local folder with model.onnx and "
+        "tokenizer.json, or a hub id (org/name) where the hub can be reached"
     )
 
 

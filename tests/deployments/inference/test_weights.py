@@ -12,8 +12,9 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 from tokenizers import Tokenizer
 
-from benchmarks.architectures import Shape, bert_graph
+from benchmarks.architectures import bert_graph
 from benchmarks.encoders import random_weights
+from deployments.inference.bert_graphs import Shape
 from deployments.inference.bundles import NOTICE_FILE, Bundle, Wheel, find_problems
 from deployments.inference.cross_encoder import CrossEncoder
 from deployments.inference.dense_encoder import DenseEncoder
