@@ -86,7 +86,9 @@ OWNERS = {
     "semantic_text_splitter": {"deployments/chunking.py"},
     "httpx": {"deployments/cli/client.py", "deployments/providers/http.py"},
     "platformdirs": {"deployments/folders.py"},
-    "ruamel": {"deployments/cli/settings_file.py"},
+    "ruamel": {"deployments/cli/settings_file.py", "deployments/cli/markdown.py"},
+    "bs4": {"deployments/cli/web_pages.py"},
+    "markdownify": {"deployments/cli/web_pages.py"},
     "grpc": {"deployments/handles.py", "deployments/stores/qdrant_collection.py"},
     "qdrant_client": {
         f"deployments/stores/{name}.py"
@@ -94,6 +96,7 @@ OWNERS = {
     },
     "Stemmer": {"deployments/stores/english.py"},
     "pyarrow": {
+        "deployments/cli/parquet.py",
         "deployments/cli/reports.py",
         *(f"deployments/stores/{name}.py" for name in ("lance", "lance_errors", "lance_rows")),
     },

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -15,6 +15,8 @@ import httpx
 TIMEOUT_S = 600.0
 # How often a request is sent again that the server was too busy for.
 OVERLOAD_TRIES = 30
+# An ingest waits rather than lose its place: a day at the server's five seconds.
+INGEST_TRIES = 17_280
 PAGE_ITEMS = 1000
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -55,14 +57,36 @@ class Client:
 
     def put(self, corpus: str, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Store documents; one result each, in order."""
-        path = f"/v1/corpora/{corpus}/documents"
-        results: list[dict[str, Any]] = self._send("PUT", path, {"documents": documents})[
-            "documents"
-        ]
+        body = {"documents": documents}
+        answer = self._send("PUT", f"{corpus_path(corpus)}/documents", body, INGEST_TRIES)
+        results: list[dict[str, Any]] = answer["documents"]
         return results
+
+    def corpora(self) -> Iterator[dict[str, Any]]:
+        """Yield the corpora with their counts, by name."""
+        yield from self._pages("/v1/corpora")
+
+    def corpus(self, corpus: str) -> dict[str, Any]:
+        return self._send("GET", corpus_path(corpus))
+
+    def drop(self, corpus: str) -> None:
+        self._send("DELETE", corpus_path(corpus))
+
+    def documents(self, corpus: str) -> Iterator[dict[str, Any]]:
+        """Yield the ids and titles of a corpus's documents, by id."""
+        yield from self._pages(f"{corpus_path(corpus)}/documents")
+
+    def document(self, corpus: str, document_id: str) -> dict[str, Any]:
+        return self._send("GET", document_path(corpus, document_id))
+
+    def delete(self, corpus: str, document_id: str) -> None:
+        self._send("DELETE", document_path(corpus, document_id))
 
     def purge(self, before: str, dry_run: bool) -> dict[str, Any]:
         return self._send("POST", "/v1/admin/purge", {"before": before, "dry_run": dry_run})
+
+    def compact(self) -> dict[str, Any]:
+        return self._send("POST", "/v1/admin/compact", {})
 
     def served_model(self) -> str | None:
         """Return the scorer's fingerprint, None where there is no scorer."""
@@ -94,11 +118,15 @@ class Client:
                 return
 
     def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        tries: int = OVERLOAD_TRIES,
     ) -> dict[str, Any]:
         # ASCII escapes carry any string, a lone surrogate too: the server says what it is.
         content = None if body is None else json.dumps(body)
-        for _ in range(OVERLOAD_TRIES):
+        for _ in range(tries):
             response = self._request(method, path, content)
             if response.status_code != httpx.codes.TOO_MANY_REQUESTS:
                 break
@@ -114,6 +142,14 @@ class Client:
             return self._http.request(method, path, content=content, headers=headers)
         except httpx.HTTPError as error:
             raise ClientError(f"no answer from {self.url}: {error}") from None
+
+
+def corpus_path(corpus: str) -> str:
+    return f"/v1/corpora/{quote(corpus, safe='')}"
+
+
+def document_path(corpus: str, document_id: str) -> str:
+    return f"{corpus_path(corpus)}/documents/{quote(document_id, safe='')}"
 
 
 def key_header(key: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from deployments.cli.client import ClientError
-from deployments.cli.readers import UnreadableFile
+from deployments.cli.pieces import UnreadableFile
 from deployments.options import ConfigError
 from pipeline.errors import OnepassError
 

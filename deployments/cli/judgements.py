@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deployments.cli.readers import UnreadableFile
+from deployments.cli.pieces import UnreadableFile
 
 
 @dataclass(frozen=True, slots=True)

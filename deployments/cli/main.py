@@ -13,55 +13,31 @@ from rich.progress import Progress
 from rich.table import Table
 
 from deployments.cli import calibrating, reports
+from deployments.cli.arguments import AsJson, Corpus, Url
 from deployments.cli.checking import check_file
 from deployments.cli.client import DEFAULT_URL, Client
 from deployments.cli.console import console, errors, one_line_errors, stop
+from deployments.cli.corpora import corpora, documents
 from deployments.cli.evaluating import STAGES, evaluate_stages, remarks, stage_table
-from deployments.cli.ingesting import Report, ingest_files
+from deployments.cli.ingestion import ingest_files
 from deployments.cli.judgements import JudgedQuery, read_judged
 from deployments.cli.keys import keys
 from deployments.cli.models import models
-from deployments.cli.readers import find_files
 
 app = typer.Typer(
     help="Retrieve, correct, rerank.", no_args_is_help=True, pretty_exceptions_enable=False
 )
+app.command("ingest")(ingest_files)
+app.add_typer(corpora, name="corpora")
+app.add_typer(documents, name="documents")
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")
 app.command()(reports.report)
 
-Url = Annotated[str, typer.Option(envvar="ONEPASS_URL", help="where the application listens")]
-Corpus = Annotated[str, typer.Option(help="the corpus")]
 QUERIES = "judged queries: JSON lines with _id and text"
 QRELS = "their judgements: query id, document id and grade a line, parted by tabs"
 Limit = Annotated[int | None, typer.Option(min=1, help="only the first so many judged queries")]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON object instead of tables")]
 SNIPPET = 160
-
-
-@app.command()
-def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="files or folders: .txt, .md, .jsonl")],
-    corpus: Corpus = "default",
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Store files in a corpus. Run it again after a stop or an edit: unchanged ones are skipped."""
-    absent = [str(path) for path in paths if not path.exists()]
-    if absent:
-        stop(f"no such file or folder: {', '.join(absent)}")
-    with one_line_errors():
-        files = find_files(paths)
-    report = Report()
-    with one_line_errors(), Client(url) as client, Progress(console=errors) as progress:
-        bar = progress.add_task("ingesting", total=len(files))
-        for done in ingest_files(client, corpus, files, report):
-            progress.advance(bar, done)
-    for problem in report.problems:
-        errors.print(problem, style="red", markup=False)
-    counts = ", ".join(f"{n} {status}" for status, n in sorted(report.counts.items()))
-    console.print(f"{corpus}: {counts or 'nothing to ingest'}", markup=False)
-    if report.problems:
-        raise typer.Exit(1)
 
 
 @app.command()
@@ -136,6 +112,15 @@ def purge(
         answer = client.purge(moment, dry_run)
     counts = ", ".join(f"{count} {what}" for what, count in answer["deleted"].items())
     console.print(f"{'would delete' if dry_run else 'deleted'}: {counts}")
+
+
+@app.command()
+def compact(url: Url = DEFAULT_URL) -> None:
+    """Write the tracker's file anew, so that it gives back the space of what was purged."""
+    with one_line_errors(), Client(url) as client:
+        answer = client.compact()
+    before, after = (round(answer[key] / 2**20) for key in ("bytes_before", "bytes_after"))
+    console.print(f"compacted: {before} MiB before, {after} MiB after")
 
 
 @app.command()

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from deployments.cli.client import Client, ClientError
-from deployments.cli.ingesting import BATCH_DOCUMENTS, Report, ingest_files
+from deployments.cli.ingesting import (
+    BATCH_BYTES,
+    BATCH_DOCUMENTS,
+    MAX_FAILED_BATCHES,
+    Report,
+    TooManyFailures,
+    ingest,
+)
+from deployments.cli.pieces import Piece
 
 
 class FakeServer(Client):
@@ -15,10 +22,10 @@ class FakeServer(Client):
 
     def __init__(self) -> None:
         self.stored: dict[str, Mapping[str, Any]] = {}
-        self.batches: list[int] = []
+        self.batches: list[list[str]] = []
 
     def put(self, corpus: str, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        self.batches.append(len(documents))
+        self.batches.append([document["id"] for document in documents])
         if any(document["text"] == "bad" for document in documents):
             raise ClientError("422 documents[0].text: no", 422)
         if any(document["text"] == "down" for document in documents):
@@ -26,54 +33,111 @@ class FakeServer(Client):
         return [self.store(document) for document in documents]
 
     def store(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        if document["text"] == "ill":
+            return {"id": document["id"], "status": "failed", "chunks": None, "error": "no"}
         status = "unchanged" if self.stored.get(document["id"]) == document else "stored"
         self.stored[document["id"]] = document
         return {"id": document["id"], "status": status, "chunks": 1, "error": None}
 
 
-def files(folder: Path, *texts: str) -> list[tuple[str, Path]]:
-    named = []
-    for number, text in enumerate(texts):
-        file = folder / f"{number:03d}.txt"
-        file.write_text(text)
-        named.append((file.name, file))
-    return named
+class Ingest:
+    """One run over texts, each a document of ten bytes that is named by its place."""
+
+    def __init__(self, server: FakeServer | None = None) -> None:
+        self.server = server or FakeServer()
+        self.told: list[str] = []
+        self.report = Report(self.told.append)
+
+    def run(self, *pieces: str | Piece) -> list[int]:
+        given = (
+            Piece(10, {"id": f"{number:03d}", "text": one}) if isinstance(one, str) else one
+            for number, one in enumerate(pieces)
+        )
+        return list(ingest(self.server, "c", given, self.report))
 
 
-def test_documents_go_in_batches_and_every_file_is_counted_as_progress(tmp_path: Path) -> None:
-    server, report = FakeServer(), Report()
-    many = files(tmp_path, *["text"] * (BATCH_DOCUMENTS + 5))
-    assert sum(ingest_files(server, "c", many, report)) == len(many)
-    assert server.batches == [BATCH_DOCUMENTS, 5]
-    assert report.counts == {"stored": len(many)}
+def test_documents_go_in_batches_and_every_byte_is_counted_as_progress() -> None:
+    run = Ingest()
+    assert run.run(*["text"] * (BATCH_DOCUMENTS + 5), Piece(7)) == [640, 57]
+    assert [len(batch) for batch in run.server.batches] == [BATCH_DOCUMENTS, 5]
+    assert str(run.report) == f"{BATCH_DOCUMENTS + 5} stored"
 
 
-def test_a_second_run_finds_everything_unchanged(tmp_path: Path) -> None:
-    server = FakeServer()
-    named = files(tmp_path, "a", "b")
-    list(ingest_files(server, "c", named, Report()))
-    report = Report()
-    list(ingest_files(server, "c", named, report))
-    assert report.counts == {"unchanged": 2}
+def test_a_batch_is_bounded_in_bytes_and_a_larger_document_goes_alone() -> None:
+    run = Ingest()
+    run.run("x" * (BATCH_BYTES // 2), "y" * (BATCH_BYTES // 2), "z" * (2 * BATCH_BYTES), "a", "b")
+    assert run.server.batches == [["000"], ["001"], ["002"], ["003", "004"]]
 
 
-def test_a_bad_document_is_named_and_stops_no_other(tmp_path: Path) -> None:
-    server, report = FakeServer(), Report()
-    list(ingest_files(server, "c", files(tmp_path, "a", "bad", "b"), report))
-    assert sorted(server.stored) == ["000.txt", "002.txt"]
-    assert report.counts == {"stored": 2, "failed": 1}
-    assert report.problems == ["001.txt: 422 documents[0].text: no"]
+def test_only_one_batch_is_read_ahead() -> None:
+    read = 0
+
+    def pieces() -> Iterator[Piece]:
+        nonlocal read
+        for read in range(1, 1_000_001):
+            yield Piece(1, {"id": str(read), "text": "t"})
+
+    progress = ingest(FakeServer(), "c", pieces(), Report(print))
+    next(progress)
+    next(progress)
+    assert read == 2 * BATCH_DOCUMENTS + 1
 
 
-def test_a_server_that_is_down_stops_the_run(tmp_path: Path) -> None:
+def test_of_two_documents_with_one_id_the_later_replaces() -> None:
+    run = Ingest()
+    run.run(*(Piece(1, {"id": name, "text": text}) for name, text in ("ax", "by", "az", "cx")))
+    assert run.server.batches == [["a", "b"], ["a", "c"]]
+    assert run.server.stored["a"]["text"] == "z"
+
+
+def test_a_second_run_finds_everything_unchanged() -> None:
+    first = Ingest()
+    first.run("a", "b")
+    second = Ingest(first.server)
+    second.run("a", "c")
+    assert str(second.report) == "1 stored, 1 unchanged"
+
+
+def test_a_bad_document_is_named_and_stops_no_other() -> None:
+    run = Ingest()
+    run.run("a", "bad", "b")
+    assert sorted(run.server.stored) == ["000", "002"]
+    assert run.report.counts == {"stored": 2, "failed": 1}
+    assert run.told == ["001: 422 documents[0].text: no"]
+
+
+def test_a_document_that_the_server_could_not_store_is_named() -> None:
+    run = Ingest()
+    run.run("a", "ill", "b")
+    assert run.report.counts == {"stored": 2, "failed": 1}
+    assert run.told == ["001: no"]
+
+
+def test_a_server_that_is_down_stops_the_run() -> None:
     with pytest.raises(ClientError, match="503"):
-        list(ingest_files(FakeServer(), "c", files(tmp_path, "a", "down"), Report()))
+        Ingest().run("a", "down")
 
 
-def test_an_unreadable_file_is_reported_and_the_rest_is_sent(tmp_path: Path) -> None:
-    server, report = FakeServer(), Report()
-    named = files(tmp_path, "a", "b")
-    named[0][1].write_bytes(b"\xff")
-    list(ingest_files(server, "c", named, report))
-    assert sorted(server.stored) == ["001.txt"]
-    assert report.counts == {"failed": 1, "stored": 1}
+def test_a_server_that_stores_nothing_any_more_stops_the_run() -> None:
+    run = Ingest()
+    with pytest.raises(TooManyFailures):
+        run.run(*["ill"] * (BATCH_DOCUMENTS * (MAX_FAILED_BATCHES + 1)))
+    assert len(run.server.batches) == MAX_FAILED_BATCHES
+    again = Ingest()
+    again.run(*(["ill"] * BATCH_DOCUMENTS + ["a"] * BATCH_DOCUMENTS) * (MAX_FAILED_BATCHES + 1))
+    assert again.report.counts["stored"] == BATCH_DOCUMENTS * (MAX_FAILED_BATCHES + 1)
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_sent() -> None:
+    run = Ingest()
+    assert run.run("a", Piece(5, problem="f.md: it is not UTF-8"), "b") == [25]
+    assert sorted(run.server.stored) == ["000", "002"]
+    assert run.told == ["f.md: it is not UTF-8"]
+    assert str(run.report) == "1 failed, 2 stored"
+
+
+def test_nothing_to_read_is_no_request() -> None:
+    run = Ingest()
+    assert run.run(Piece(3)) == [3]
+    assert run.server.batches == []
+    assert str(run.report) == "nothing to ingest"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deployments.cli.judgements import JudgedQuery, read_judged
-from deployments.cli.readers import UnreadableFile
+from deployments.cli.pieces import UnreadableFile
 
 QUERIES = (
     '{"_id": "1", "text": "one"}\n\n{"id": "2", "text": "two\\u2028"}\n{"_id": "3", "text": "x"}\n'
