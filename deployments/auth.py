@@ -15,8 +15,10 @@ from pipeline.errors import Unauthorized
 
 ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
 
-# Served without a key where keys are configured: probes have none, and the API is no secret.
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+# Served to everybody: a cluster's probes have no key, and come from no loopback address.
+PROBES = frozenset({"/healthz", "/readyz"})
+# Served without a key where keys are configured: the API is no secret.
+OPEN_PATHS = PROBES | {"/docs", "/openapi.json"}
 
 # What a proxy adds to the requests that it passes on.
 PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-real-ip")

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.api import ndjson
-from deployments.auth import OPEN_PATHS, identify
+from deployments.auth import OPEN_PATHS, PROBES, identify
 from deployments.config import AuthArgs
 from deployments.errors import answer, path_within, unforeseen
 from pipeline.errors import InvalidInput, OnepassError, PayloadTooLarge
@@ -67,7 +67,7 @@ class RequestFrame:
 
     def _identify(self, scope: Scope, headers: Headers) -> None:
         """Put who asks on the request's state; open paths do without."""
-        if self.auth.api_keys and path_within(scope) in OPEN_PATHS:
+        if path_within(scope) in (OPEN_PATHS if self.auth.api_keys else PROBES):
             return
         client = scope.get("client")
         host = client[0] if client else None

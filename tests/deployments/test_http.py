@@ -144,6 +144,9 @@ async def test_only_this_machine_is_served_unless_anonymous_is_allowed(
     async with serving(gateway, host="10.0.0.7") as remote:
         response = await remote.post("/v1/search", json={"query": "q"})
         assert error_of(response) == (401, "unauthorized", None)
+    async with serving(gateway, host="10.0.0.7") as remote:
+        for probe in ("/healthz", "/readyz"):  # a cluster's own, which have no key
+            assert (await remote.get(probe)).status_code == 200
     async with serving(gateway, auth=AuthArgs(allow_anonymous=True), host="10.0.0.7") as remote:
         assert (await remote.post("/v1/search", json={"query": "q"})).status_code == 200
 
