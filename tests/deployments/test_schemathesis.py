@@ -8,14 +8,7 @@ from typing import Any
 
 import schemathesis
 from hypothesis import HealthCheck, settings
-from schemathesis.config import (
-    ChecksConfig,
-    GenerationConfig,
-    ProjectConfig,
-    ProjectsConfig,
-    SchemathesisConfig,
-)
-from schemathesis.config._checks import NegativeDataRejectionConfig
+from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi import checks
 
 from deployments.api.ndjson import MEDIA_TYPE
@@ -27,18 +20,14 @@ from tests.deployments.whole import WholeGateway
 # Shorter values stand in many a message by chance.
 TELLING_CHARS = 8
 
-CONFIG = SchemathesisConfig(
-    projects=ProjectsConfig(
-        default=ProjectConfig(
-            # Parameters that no route knows, as any client or proxy adds them, are ignored.
-            generation=GenerationConfig(allow_extra_parameters=False),
-            checks=ChecksConfig(
-                negative_data_rejection=NegativeDataRejectionConfig(
-                    expected_statuses=[400, 401, 404, 405, 413, 422]
-                )
-            ),
-        )
-    )
+CONFIG = SchemathesisConfig.from_dict(
+    {
+        # Parameters that no route knows, as any client or proxy adds them, are ignored.
+        "generation": {"allow-extra-parameters": False},
+        "checks": {
+            "negative_data_rejection": {"expected-statuses": [400, 401, 404, 405, 413, 422]}
+        },
+    }
 )
 SCHEMA = schemathesis.openapi.from_asgi(
     "/openapi.json", create_api(WholeGateway(), LimitsArgs(), KEYED), config=CONFIG
