@@ -10,7 +10,6 @@ from deployments.providers.http import Http
 from tests.deployments.gateway import RecordingGateway, serving
 from tests.deployments.providers.service import Service
 
-
 # Schemathesis needs Python 3.11.
 collect_ignore = [] if sys.version_info >= (3, 11) else ["test_schemathesis.py"]
 
