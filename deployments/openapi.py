@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
@@ -63,6 +62,17 @@ ERRORS: Mapping[int, OnepassError] = {
         Unavailable("Retrieval failed"),
         DeadlineExceeded("not every document was scored in time"),
     )
+}
+REASONS: Mapping[int, str] = {
+    400: "The body is no JSON.",
+    401: "There is no key, or an unknown one.",
+    403: "The key's role does not suffice.",
+    404: "What was asked for is not there, or is another tenant's.",
+    413: "A size exceeds a limit, which the message names.",
+    422: "The request is wrong; the message names the field and what it must be.",
+    429: "Too much is waiting. Come back after `Retry-After` seconds.",
+    503: "A part that is needed is down.",
+    504: "The request's time is up.",
 }
 # Operations that need what they are asked for to be there.
 LOOKING_UP = frozenset(
@@ -215,7 +225,7 @@ def describe_answers(operation: Json) -> None:
     answers = operation["responses"]
     answers.pop("422", None)
     for status, answer in answers.items():
-        answer["description"] = HTTPStatus(int(status)).phrase
+        answer["description"] = "Done." if status == "200" else "Not yet."
         answer["headers"] = headers(ALWAYS)
         for content in answer["content"].values():
             if "$ref" in content["schema"]:
@@ -257,7 +267,7 @@ def failure(path: str, status: int, responses: Json) -> Json:
     name = f"{schema}{status}"
     error = ERRORS[status]
     responses[name] = {
-        "description": HTTPStatus(status).phrase,
+        "description": REASONS[status],
         "headers": headers((*ALWAYS, *headers_of(error))),
         "content": {
             "application/json": {

@@ -31,6 +31,8 @@ LABEL = "LABEL_0"
 
 
 class TextsRequest(DialectRequest):
+    """Texts to rank."""
+
     query: FilledText = Field(description=QUERY)
     texts: Annotated[list[Text], Field(min_length=1)] = Field(
         description="what is ranked; at most `limits.documents`"

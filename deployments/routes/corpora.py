@@ -18,7 +18,9 @@ from deployments.stores.protocol import CorpusSize
 from pipeline.documents import CorpusKey
 from pipeline.errors import NotFound
 
-DocumentPath = Annotated[str, Path(min_length=1, max_length=native.ID_CHARS)]
+DocumentPath = Annotated[
+    str, Path(min_length=1, max_length=native.ID_CHARS, description="its id, slashes and all")
+]
 
 router = APIRouter()
 

@@ -61,4 +61,6 @@ Tenant = Annotated[str, Depends(tenant_of)]
 Remaining = Annotated[float, Depends(remaining_ms)]
 WRITER = needs("write")
 ADMIN = needs("admin")
-CorpusPath = Annotated[str, Path(pattern=CORPUS)]
+CorpusPath = Annotated[
+    str, Path(pattern=CORPUS, description="letters, digits, `_`, `.`, `-`; at most 64")
+]
