@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -18,7 +19,7 @@ from deployments.stores.lance_errors import (
     unavailable,
 )
 from deployments.stores.lance_filters import one_of
-from deployments.stores.lance_indexes import bring_up_to_date, ensure_text_index
+from deployments.stores.lance_indexes import add_indexes, ensure_text_index, merge_files
 from deployments.stores.lance_listing import list_documents, measure
 from deployments.stores.lance_rows import (
     CHUNK_COLUMNS,
@@ -82,21 +83,25 @@ class LanceStore:
         self._read_only = read_only
         self._connection: lancedb.AsyncConnection | None = None
         self._tables: dict[CorpusKey, AsyncTable] = {}
+        # Whoever merges files loses to a write of the same rows, with all the work.
+        self._writing = asyncio.Lock()
 
     async def upsert(self, corpus: CorpusKey, chunks: Sequence[IndexedChunk]) -> None:
         self._refuse_if_read_only()
         merge = partial(self._merge, to_rows(chunks, self._dimension))
-        try:
-            await self._ask(corpus, merge)
-        except NotFound:
-            await self._create(corpus)
-            await self._ask(corpus, merge)
+        async with self._writing:
+            try:
+                await self._ask(corpus, merge)
+            except NotFound:
+                await self._create(corpus)
+                await self._ask(corpus, merge)
 
     async def delete(self, corpus: CorpusKey, document_ids: Sequence[str]) -> int:
         self._refuse_if_read_only()
-        stored = await self.digests(corpus, document_ids)
-        if stored:
-            await self._ask(corpus, lambda table: table.delete(one_of("document_id", stored)))
+        async with self._writing:
+            stored = await self.digests(corpus, document_ids)
+            if stored:
+                await self._ask(corpus, lambda table: table.delete(one_of("document_id", stored)))
         return len(stored)
 
     async def search(self, corpus: CorpusKey, query: LegQuery) -> list[LegHit]:
@@ -130,12 +135,16 @@ class LanceStore:
 
     async def optimise(self, corpus: CorpusKey) -> None:
         self._refuse_if_read_only()
-        await self._ask(corpus, partial(bring_up_to_date, ann_min_rows=self._ann_min_rows))
+        async with self._writing:
+            await self._ask(corpus, merge_files)
+        await self._ask(corpus, partial(add_indexes, ann_min_rows=self._ann_min_rows))
 
     async def drop(self, corpus: CorpusKey) -> None:
         self._refuse_if_read_only()
         self._tables.pop(corpus, None)
+        await self._open(corpus)  # an object store drops what is not there without a word
         connection = await self._connect()
+        self._tables.pop(corpus, None)
         with engine_errors(corpus):
             await connection.drop_table(table_name(corpus))
 

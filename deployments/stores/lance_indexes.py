@@ -12,6 +12,7 @@ from lancedb.index import FTS, BTree, IvfRq, LabelList
 from lancedb.table import AsyncTable
 
 from deployments.stores.lance_rows import vector_dimension
+from pipeline.errors import Unavailable
 
 # Positions would only serve phrase queries, which no leg asks.
 TEXT_INDEX = FTS(
@@ -42,7 +43,7 @@ MAX_SEGMENTS = 16
 
 # A write to rows whose files are being merged goes first, and this is told.
 CONFLICT = "Retryable commit conflict"
-OPTIMISE_TRIES = 5
+MERGE_TRIES = 3
 
 # What readers may still be reading: a search ends long before.
 OLD_VERSIONS = timedelta(minutes=10)
@@ -64,9 +65,23 @@ async def has_text_index(table: AsyncTable) -> bool:
     return any(index.columns == ["body"] for index in await table.list_indices())
 
 
-async def bring_up_to_date(table: AsyncTable, ann_min_rows: int) -> None:
-    """Merge small files, delete versions past their age, cover all rows, add indexes that pay."""
-    await _optimise(table)
+async def merge_files(table: AsyncTable) -> None:
+    """Merge small files, delete versions past their age, and let the indexes cover all rows.
+
+    Raises Unavailable if other processes' writes keep changing the rows that are merged.
+    """
+    for _ in range(MERGE_TRIES):
+        try:
+            await table.optimize(cleanup_older_than=OLD_VERSIONS)
+            return
+        except RuntimeError as error:
+            if CONFLICT not in str(error):
+                raise
+    raise Unavailable("the corpus changes faster than its files can be merged")
+
+
+async def add_indexes(table: AsyncTable, ann_min_rows: int) -> None:
+    """Build the indexes that pay. Writes may go on meanwhile."""
     indexes = {index.columns[0]: index for index in await table.list_indices()}
     if await table.count_rows() >= COLUMN_INDEX_ROWS:
         for column, config in COLUMN_INDEXES.items():
@@ -74,16 +89,6 @@ async def bring_up_to_date(table: AsyncTable, ann_min_rows: int) -> None:
                 await table.create_index(column, config=config)
     if _is_due(indexes.get("vector")) and await _indexable_vectors(table) >= ann_min_rows:
         await table.create_index("vector", config=VECTOR_INDEX, replace=True)
-
-
-async def _optimise(table: AsyncTable) -> None:
-    for tries_left in reversed(range(OPTIMISE_TRIES)):
-        try:
-            await table.optimize(cleanup_older_than=OLD_VERSIONS)
-            return
-        except RuntimeError as error:
-            if not tries_left or CONFLICT not in str(error):
-                raise
 
 
 def _is_due(index: Any) -> bool:

@@ -16,13 +16,17 @@ from deployments.stores.qdrant_collection import connect_to
 from pipeline.vectors import NO_ENCODERS, Encoders
 from tests.contracts.indexed import open_indexed
 from tests.contracts.passages import OpenStore
+from tests.object_storage import ObjectStorage, object_storage
 
 # A server to run the suite on, beside the client's local mode.
 QDRANT_URL = os.environ.get("ONEPASS_TEST_QDRANT_URL")
 SERVERS = ["qdrant server"] if QDRANT_URL else []
 
 
-@pytest.fixture(params=["memory", "lance", "lance indexed", "qdrant local", *SERVERS])
+LANCE = ["lance", "lance indexed", pytest.param("lance on s3", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=["memory", *LANCE, "qdrant local", *SERVERS])
 def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OpenStore]:
@@ -32,11 +36,21 @@ def open_store(
         yield lambda encoders: LanceStore(str(tmp_path), dimension=3, encoders=encoders)
     elif request.param == "lance indexed":
         yield lambda encoders: open_indexed(str(tmp_path), encoders, monkeypatch)
+    elif request.param == "lance on s3":
+        storage: ObjectStorage = request.getfixturevalue("s3")
+        uri = storage.uri(uuid.uuid4().hex)
+        yield lambda encoders: LanceStore(uri, 3, storage.options, encoders=encoders)
     elif request.param == "qdrant local":
         client = AsyncQdrantClient(":memory:")
         yield lambda encoders: QdrantStore(lambda: client, "onepass", 3, encoders=encoders)
     else:
         yield from qdrant_server_stores(str(QDRANT_URL))
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[ObjectStorage]:
+    with object_storage() as storage:
+        yield storage
 
 
 @pytest.fixture
