@@ -116,7 +116,7 @@ def retention_actor(args: AppArgs) -> DeploymentActorConfig:
         name="retention",
         actor_class=Retention,
         init_kwargs={
-            "retention_days": args.tracker.retention_days,
+            "policies": args.tracker.policies,
             "interval_hours": args.tracker.interval_hours,
             "start_jitter_s": args.tracker.start_jitter_s,
         },

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     Discriminator,
@@ -21,7 +22,7 @@ from pydantic import (
 )
 
 from deployments.inference.truncation import MAX_WINDOW
-from deployments.needs import Parts, check_needs
+from deployments.needs import Parts, check_engine, check_needs
 from deployments.options import (
     CORPUS,
     ConfigError,
@@ -31,18 +32,53 @@ from deployments.options import (
     one_line,
     option,
 )
-from deployments.provider_options import ChatArgs, FallbackArgs, ProviderArgs, WebSearchArgs
+from deployments.provider_options import (
+    KEY_ENV,
+    ChatArgs,
+    FallbackArgs,
+    ProviderArgs,
+    WebSearchArgs,
+)
 from deployments.search_options import SearchArgs
+from tracker.retention import Policy
 
 
 class IndexArgs(Options):
-    engine: Literal["lancedb"] = option("lancedb", "embedded: no server to run")
-    uri: str | None = option(None, "folder or object-storage URI; null = index/ in the data folder")
+    engine: Literal["lancedb", "qdrant"] = option(
+        "lancedb", "embedded: no server to run; qdrant for those who have one"
+    )
+    uri: str | None = option(
+        None,
+        "folder, object-storage URI, or a Qdrant server's address; null = index/ in the data "
+        "folder",
+    )
     shared_path: bool = option(
         False, "true promises that the folder is the same on every node of the cluster"
     )
     storage_options: dict[str, str] = option({}, "credentials and endpoint of object storage")
+    ann_min_rows: int = option(
+        10_000,
+        "below it an exact search takes no longer than the text leg (lancedb)",
+        ge=256,
+    )
+    collection: str = option("onepass", "the collection of all corpora (qdrant)", pattern=CORPUS)
+    api_key_env: str | None = option(None, KEY_ENV)
+    grpc_port: int | None = option(
+        None, "the server's port for gRPC, usually 6334; null = HTTP (qdrant)", ge=1, le=65_535
+    )
     leg_timeout_ms: Milliseconds = option(5000, "one slow leg must not use up the request's time")
+
+    @model_validator(mode="after")
+    def _fits_engine(self) -> IndexArgs:
+        scheme, _, rest = (self.uri or "").partition("://")
+        if self.engine == "lancedb":
+            if scheme in ("http", "https") or self.api_key_env or self.grpc_port:
+                raise ValueError("an address, a key or a port of a server needs engine: qdrant")
+        elif scheme not in ("http", "https") or not rest:
+            raise ValueError("engine qdrant needs uri: https://HOST:PORT")
+        elif self.api_key_env and scheme == "http" and not is_loopback(rest):
+            raise ValueError("a key goes over https only: on http:// anyone on the way reads it")
+        return self
 
 
 class ChunkingArgs(Options):
@@ -75,6 +111,11 @@ class ModelArgs(Options):
 
 class EmbedderArgs(ModelArgs):
     model: str = option("bge-small-en-v1.5", "bundle, local folder or hub id")
+    sparse_model: str | None = option(
+        None,
+        "a learned-sparse encoder beside it, such as splade-tiny-msmarco; null = none, for on "
+        "English text BM25 finds nearly all that it finds",
+    )
     num_cpus: float = option(0.1, "one query takes milliseconds; ingest shares the cores", gt=0)
 
 
@@ -121,6 +162,20 @@ class ScorerArgs(ModelArgs):
     )
 
 
+class RetentionArgs(Options):
+    """How long the records of a tenant, of a corpus, or of a tenant's corpus are kept."""
+
+    tenant: str | None = option(None, "whose records; null = every tenant's", pattern=CORPUS)
+    corpus: str | None = option(None, "of which corpus; null = of every one", pattern=CORPUS)
+    days: float = option(..., "older records are purged; 0 = keep all", ge=0, le=36_500)
+
+    @model_validator(mode="after")
+    def _of_some(self) -> RetentionArgs:
+        if self.tenant is None and self.corpus is None:
+            raise ValueError("name a tenant or a corpus; for all there is retention_days")
+        return self
+
+
 class TrackerArgs(Options):
     path: str | None = option(None, "DuckDB file; null = tracker.duckdb in the data folder")
     durability: Literal["async", "commit"] = option(
@@ -132,10 +187,28 @@ class TrackerArgs(Options):
         200_000, "records and hits a Composer replica holds for the tracker: about 90 MB", ge=1
     )
     retention_days: float = option(90.0, "older records are purged; 0 = keep all", ge=0, le=36_500)
+    retention: list[RetentionArgs] = option(
+        [],
+        "other times for some: a tenant's corpus counts before a tenant, a tenant before a corpus",
+        max_length=1000,
+    )
     interval_hours: float = option(24.0, "how often retention runs", gt=0, le=8_760)
     start_jitter_s: float = option(
         60.0, "the first purge waits up to this long, so that starts do not pile up", ge=0, le=3600
     )
+
+    @field_validator("retention")
+    @classmethod
+    def _distinct(cls, retention: list[RetentionArgs]) -> list[RetentionArgs]:
+        if len({(one.tenant, one.corpus) for one in retention}) < len(retention):
+            raise ValueError("two entries are of the same tenant and corpus")
+        return retention
+
+    @property
+    def policies(self) -> list[Policy]:
+        """How long everything is kept, the general rule first."""
+        of_some = [Policy(one.days, one.tenant, one.corpus) for one in self.retention]
+        return [Policy(self.retention_days), *of_some]
 
 
 class LimitsArgs(Options):
@@ -239,7 +312,12 @@ class AppArgs(Options):
             embedder=self.embedder is not None,
             chat=self.chat is not None,
             web_search=self.web_search is not None,
+            sparse_model=self.sparse_model is not None,
         )
+
+    @property
+    def sparse_model(self) -> str | None:
+        return None if self.embedder is None else self.embedder.sparse_model
 
     @model_validator(mode="wrap")
     @classmethod
@@ -248,8 +326,15 @@ class AppArgs(Options):
             args: AppArgs = handler(values)
         except ValidationError as error:
             raise ConfigError(one_line(error)) from None
+        check_engine(args.index.engine, args.sparse_model)
         check_needs(args.search, args.parts)
         return args
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether what follows a scheme's slashes names this very machine."""
+    host = urlsplit(f"//{address}").hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def with_user_config(args: AppArgs, user_config: Mapping[str, Any]) -> SearchArgs:

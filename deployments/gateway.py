@@ -21,7 +21,15 @@ from deployments.stores.protocol import CorpusSize
 from pipeline.documents import Chunk, CorpusKey, Document, PutResult
 from pipeline.errors import InvalidInput, OnepassError
 from tracker.ids import new_retrieval_id
-from tracker.records import Outcome, PurgeCounts, RetrievalRecord, TrackedRetrieval, Window
+from tracker.records import (
+    Compacted,
+    Outcome,
+    PurgeCounts,
+    RetrievalRecord,
+    Scope,
+    TrackedRetrieval,
+    Window,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +103,8 @@ class Gateway(Protocol):
     ) -> None: ...
 
     async def purge(self, tenant: str, before: datetime, dry_run: bool) -> dict[str, int]: ...
+
+    async def compact(self) -> Compacted: ...
 
     async def report(
         self, name: str, window: Window, limit: int, offset: int
@@ -231,9 +241,20 @@ class ServeGateway:
 
     async def purge(self, tenant: str, before: datetime, dry_run: bool) -> dict[str, int]:
         counts: PurgeCounts = await call(
-            self.parts["Recorder"], "purge", before, dry_run, tenant, timeout_s=WRITE_TIMEOUT_S
+            self.parts["Recorder"],
+            "purge",
+            before,
+            dry_run,
+            Scope(tenant),
+            timeout_s=WRITE_TIMEOUT_S,
         )
         return dataclasses.asdict(counts)
+
+    async def compact(self) -> Compacted:
+        compacted: Compacted = await call(
+            self.parts["Recorder"], "compact", timeout_s=WRITE_TIMEOUT_S
+        )
+        return compacted
 
     async def report(
         self, name: str, window: Window, limit: int, offset: int

@@ -1,140 +1,149 @@
-"""Committing records in groups: one transaction for all that arrived within a moment."""
+"""Committing in groups: one transaction for all that arrived within a moment."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Generic, TypeVar
 
 from pipeline.errors import InvalidInput, Unavailable
-from tracker.records import RetrievalRecord
-from tracker.store import TrackerStore
 
 logger = logging.getLogger(__name__)
 
-GROUP_RECORDS = 1000
-GROUP_WAIT_S = 0.1
-
-# Runs a write on the store and returns how many records were new.
-Write = Callable[[Callable[[TrackerStore], int]], Awaitable[int]]
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
-    """Records that wait for the next group commit."""
+class Waiting(Generic[Item, Answer]):
+    """An item that waits for the next group commit."""
 
-    records: Sequence[RetrievalRecord]
-    done: asyncio.Future[list[str]]
-
-    def resolve(self, result: list[str] | Exception) -> None:
-        """Answer with the ids of rejected records, or an error."""
-        if self.done.done():  # its sender has gone
-            return
-        if isinstance(result, Exception):
-            self.done.set_exception(result)
-        else:
-            self.done.set_result(result)
+    item: Item
+    done: asyncio.Future[Answer | InvalidInput]
 
 
-class GroupCommit:
-    """A queue of records with one committer; `last_error` says why records were not stored."""
+class GroupCommit(Generic[Item, Answer]):
+    """A queue with one committer.
 
-    def __init__(self, write: Write) -> None:
-        self.write = write
-        self.waiting: list[Waiting] = []
-        self.wake = asyncio.Event()
-        self.recorded = self.rejected = 0
-        self.last_error: str | None = None
+    `commit` stores items in one transaction and returns an answer for each, in order. A group is
+    taken `wait_s` after its first item came, or as soon as the items weigh `most`; what comes
+    while one is committed makes the next. An item may be committed again, whose commit was cut
+    off, so `commit` must store what it is given twice once.
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        *,
+        most: int,
+        weigh: Callable[[Item], int] = lambda item: 1,
+        wait_s: float = 0.0,
+    ) -> None:
+        self.commit = commit
+        self.most = most
+        self.weigh = weigh
+        self.wait_s = wait_s
+        self.waiting: deque[Waiting[Item, Answer]] = deque()
+        self.weight = 0
+        self.wake, self.full = asyncio.Event(), asyncio.Event()
+        self.closed = False
+        self.last_error: str | None = None  # says why items were not stored
         self.committer = asyncio.get_running_loop().create_task(self._commit_groups())
 
     def __len__(self) -> int:
-        """How many records wait."""
-        return sum(len(waiting.records) for waiting in self.waiting)
+        """How many items wait."""
+        return len(self.waiting)
 
-    async def put(self, records: Sequence[RetrievalRecord]) -> list[str]:
-        """Store records in the next group; returns after its commit. Repeats are stored once.
+    async def put(self, items: Sequence[Item]) -> list[Answer | InvalidInput]:
+        """Have items committed, all in the next group if they fit; return their answers.
 
-        Returns the ids of those that can never be stored. Raises Unavailable, nothing stored,
-        while the tracker is down: then they may be sent again.
+        InvalidInput stands for an item that can never be stored. Raises Unavailable if the
+        database failed: then nothing, or not all, is stored, and all may be sent again.
         """
-        waiting = Waiting(records, asyncio.get_running_loop().create_future())
-        self.waiting.append(waiting)
-        self.wake.set()
-        try:
-            return await waiting.done
-        finally:
-            if waiting in self.waiting:
-                self.waiting.remove(waiting)
+        if self.closed:
+            raise Unavailable("the tracker is closed")
+        loop = asyncio.get_running_loop()
+        waiting = [Waiting[Item, Answer](item, loop.create_future()) for item in items]
+        self.waiting.extend(waiting)
+        self.weight += sum(map(self.weigh, items))
+        if waiting:
+            self.wake.set()
+        if self.weight >= self.most:
+            self.full.set()
+        return await asyncio.gather(*(one.done for one in waiting))
 
     async def close(self) -> None:
         """Commit what waits, and end."""
+        self.closed = True
         self.committer.cancel()
         await asyncio.gather(self.committer, return_exceptions=True)
         while self.waiting:
             await self._commit(self._take_group())
 
     async def _commit_groups(self) -> None:
-        """Commit what waits as one transaction, at most every GROUP_WAIT_S unless it is full."""
         while True:
             await self.wake.wait()
-            self.wake.clear()
-            if len(self) < GROUP_RECORDS:
-                await asyncio.sleep(GROUP_WAIT_S)
+            if self.wait_s:
+                await self._fill()
             group = self._take_group()
             try:
                 await self._commit(group)
             except asyncio.CancelledError:
-                self.waiting[:0] = group  # `close` commits it: what was stored is stored once
+                self.waiting.extendleft(reversed(group))  # `close` commits it
                 raise
 
-    def _take_group(self) -> list[Waiting]:
-        """Take the oldest waiting records, GROUP_RECORDS or a little more."""
-        size, count = 0, 0
-        while count < len(self.waiting) and size < GROUP_RECORDS:
-            size += len(self.waiting[count].records)
-            count += 1
-        group, self.waiting = self.waiting[:count], self.waiting[count:]
-        if self.waiting:
-            self.wake.set()
+    async def _fill(self) -> None:
+        """Wait for more, until the time is up or the group is full."""
+        timer = asyncio.get_running_loop().call_later(self.wait_s, self.full.set)
+        try:
+            await self.full.wait()
+        finally:
+            timer.cancel()
+
+    def _take_group(self) -> list[Waiting[Item, Answer]]:
+        """Take the oldest items, as many as weigh `most`, at least one; those whose sender has
+        gone are forgotten."""
+        group: list[Waiting[Item, Answer]] = []
+        weight = 0
+        while self.waiting and weight < self.most:
+            one = self.waiting.popleft()
+            self.weight -= self.weigh(one.item)
+            if not one.done.done():
+                group.append(one)
+                weight += self.weigh(one.item)
+        if not self.waiting:
+            self.wake.clear()
+        if self.weight < self.most:
+            self.full.clear()
         return group
 
-    async def _commit(self, group: Sequence[Waiting]) -> None:
-        """Commit a group as one transaction; if it holds a bad value, its records one by one."""
-        records = [record for waiting in group for record in waiting.records]
+    async def _commit(self, group: Sequence[Waiting[Item, Answer]]) -> None:
+        """Commit a group as one transaction; if it holds a bad value, its items one by one."""
+        if not group:
+            return
         try:
-            self.recorded += await self.write(lambda store: store.record(records))
-        except InvalidInput:
-            for waiting in group:
-                await self._commit_alone(waiting)
+            answers: Sequence[Answer | InvalidInput]
+            answers = await self.commit([one.item for one in group])
+        except InvalidInput as error:
+            if len(group) > 1:
+                for one in group:
+                    await self._commit([one])
+                return
+            logger.error("an item cannot be stored", exc_info=error)
+            answers = [error]
         except Exception as error:  # the committer must outlive whatever the database raises
             self._fail(group, error)
-        else:
-            for waiting in group:
-                waiting.resolve([])
+            return
+        for one, answer in zip(group, answers, strict=True):
+            if not one.done.done():  # its sender may have gone meanwhile
+                one.done.set_result(answer)
 
-    async def _commit_alone(self, waiting: Waiting) -> None:
-        """Store each record by itself, so that a bad one holds up no other."""
-        rejected: list[str] = []
-        for record in waiting.records:
-            try:
-                self.recorded += await self.write(partial(record_one, record))
-            except InvalidInput:
-                logger.exception("retrieval %s cannot be stored", record.retrieval_id)
-                rejected.append(record.retrieval_id)
-            except Exception as error:
-                self._fail([waiting], error)
-                return
-        self.rejected += len(rejected)
-        waiting.resolve(rejected)
-
-    def _fail(self, group: Sequence[Waiting], error: Exception) -> None:
-        logger.error("records were not stored", exc_info=error)
+    def _fail(self, group: Sequence[Waiting[Item, Answer]], error: Exception) -> None:
+        logger.error("a group was not stored", exc_info=error)
         self.last_error = str(error)
-        for waiting in group:
-            waiting.resolve(Unavailable("the tracker is down"))
-
-
-def record_one(record: RetrievalRecord, store: TrackerStore) -> int:
-    return store.record([record])
+        for one in group:
+            if not one.done.done():
+                one.done.set_exception(Unavailable("the tracker is down"))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -18,33 +16,38 @@ from deployments.config import TrackerArgs
 from deployments.folders import data_folder
 from deployments.group_commit import GroupCommit
 from deployments.logs import join_serve_log
+from deployments.outbox import rows_of
 from deployments.reports import NAMES, read_report
+from deployments.tracker_file import TrackerFile
+from deployments.upkeep import Upkeep
 from pipeline.documents import CorpusKey
 from pipeline.errors import InvalidInput, NotFound, Unavailable
-from tracker.errors import Locked
 from tracker.ids import created_at
 from tracker.records import (
+    ALL_RECORDS,
+    Compacted,
     ComparisonRecord,
+    Damage,
     Feedback,
     Outcome,
     PurgeCounts,
     RetentionRun,
     RetrievalRecord,
+    Scope,
     TrackedRetrieval,
     Window,
 )
 from tracker.report_rows import ROWS
 from tracker.store import TrackerStore
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
-# A lock is not yet a failure: the file's last owner may be on its way out.
-LOCK_WAIT_S = 60.0
-LOCK_RETRY_S = 1.0
-OPEN_RETRY_S = 30.0
-CLOSE_WAIT_S = 2.0
+# A group of records is committed at least this often, and of no more rows, records and hits, than
+# take a moment: feedback waits for one.
+GROUP_WAIT_S = 0.1
+GROUP_ROWS = 10_000
+GROUP_FEEDBACK = 64
+FLUSH_WAIT_S = 2.0
 # A client may overtake its own search's record on the way here; one this young is waited for.
 YOUNG = timedelta(seconds=5)
 YOUNG_WAIT_S = 2.0
@@ -55,78 +58,66 @@ class Recorder:
 
     def __init__(self, args: TrackerArgs) -> None:
         join_serve_log()
-        self.writer = ThreadPoolExecutor(1, thread_name_prefix="tracker-writer")
-        self.readers = ThreadPoolExecutor(2, thread_name_prefix="tracker-reader")
-        # One of its own, so that nothing else that is read waits for a report.
-        self.reporter = ThreadPoolExecutor(1, thread_name_prefix="tracker-reporter")
         self.args = args
         self.path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"
-        self.store: TrackerStore | None = None
-        self.tried = asyncio.Event()
-        self.last_error: str | None = None
-        self.commits = GroupCommit(self._write)
-        self.opener = asyncio.get_running_loop().create_task(self._open())
+        self.file = TrackerFile(self._open_store)
+        self.records = GroupCommit(
+            self._store_records, most=GROUP_ROWS, weigh=rows_of, wait_s=GROUP_WAIT_S
+        )
+        self.judgements = GroupCommit(self._store_feedback, most=GROUP_FEEDBACK)
+        self.upkeep = Upkeep(self.file.write, self.file.aside, self.file.quiet)
+        self.recorded = self.rejected = 0
         # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.
         self.__del__ = self.close
 
-    async def _open(self) -> None:
-        """Open the file, and go on trying: a tracker that is down must not keep searches down.
-
-        Its last owner may hold it for a moment; whatever else is wrong takes a person.
-        """
-        loop = asyncio.get_running_loop()
-        give_up = time.monotonic() + LOCK_WAIT_S
-        while self.store is None:
-            try:
-                self.store = await loop.run_in_executor(self.writer, open_tracker, self)
-            except Exception as error:  # a process boundary: the file system and DuckDB
-                logger.error("the tracker's file does not open: %s", error)
-                self.last_error = str(error)
-                locked = isinstance(error, Locked)
-                if not locked or time.monotonic() > give_up:
-                    self.tried.set()  # calls fail from now on, instead of waiting
-                await asyncio.sleep(LOCK_RETRY_S if locked else OPEN_RETRY_S)
-        self.tried.set()
-
-    async def _write(self, work: Callable[[TrackerStore], T]) -> T:
-        return await self._run(self.writer, work)
-
-    async def _read(self, work: Callable[[TrackerStore], T]) -> T:
-        return await self._run(self.readers, work)
-
-    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[TrackerStore], T]) -> T:
-        """Run `work` on the store in a thread. Raises Unavailable while there is no store."""
-        await self.tried.wait()
-        if self.store is None:
-            raise Unavailable(f"the tracker is down: {self.last_error}")
-        return await asyncio.get_running_loop().run_in_executor(threads, work, self.store)
+    def _open_store(self) -> TrackerStore:
+        memory_limit, threads = self.args.memory_limit, self.args.threads
+        return TrackerStore.open(self.path, memory_limit=memory_limit, threads=threads)
 
     async def record(self, records: Sequence[RetrievalRecord]) -> list[str]:
         """Store records in the next group; returns after its commit. Repeats are stored once.
 
-        Returns the ids of those that can never be stored. Raises Unavailable, nothing stored,
-        while the tracker is down: then they may be sent again.
+        Returns the ids of those that can never be stored. Raises Unavailable while the tracker
+        is down: then they may be sent again.
         """
-        return await self.commits.put(records)
+        answers = await self.records.put(records)
+        rejected = [
+            record.retrieval_id
+            for record, answer in zip(records, answers, strict=True)
+            if isinstance(answer, InvalidInput)
+        ]
+        self.rejected += len(rejected)
+        return rejected
+
+    async def _store_records(self, records: Sequence[RetrievalRecord]) -> list[None]:
+        self.recorded += await self.file.write(lambda store: store.record(records))
+        return [None] * len(records)
 
     async def feedback(
         self, tenant: str, retrieval_id: str, document_id: str, outcome: Outcome
     ) -> None:
         """Store a judgement durably. Raises NotFound for an unknown retrieval or document."""
         feedback = Feedback(retrieval_id, document_id, outcome, utc_now())
-        work = partial(TrackerStore.feedback, tenant=tenant, feedback=feedback)
-        await self._once_recorded(retrieval_id, partial(self._write, work))
+        await self._once_recorded(retrieval_id, lambda: self._judge(tenant, feedback))
+
+    async def _judge(self, tenant: str, feedback: Feedback) -> None:
+        (answer,) = await self.judgements.put([(tenant, feedback)])
+        if answer is not None:
+            raise answer
+
+    async def _store_feedback(self, batch: Sequence[tuple[str, Feedback]]) -> list[NotFound | None]:
+        return await self.file.write(lambda store: store.feedback_batch(batch))
 
     async def retrieval(self, tenant: str, retrieval_id: str) -> TrackedRetrieval:
         """Return a retrieval with its hits and feedback. Raises NotFound for an unknown one."""
         work = partial(TrackerStore.get_record, tenant=tenant, retrieval_id=retrieval_id)
-        return await self._once_recorded(retrieval_id, partial(self._read, work))
+        return await self._once_recorded(retrieval_id, lambda: self.file.read(work))
 
     async def retrievals(
         self, window: Window, limit: int, after: tuple[datetime, str] | None
     ) -> list[RetrievalRecord]:
         """Return retrievals without their hits, newest first, from behind `after` on."""
-        return await self._read(lambda store: store.find_retrievals(window, limit, after))
+        return await self.file.read(lambda store: store.find_retrievals(window, limit, after))
 
     async def _once_recorded(self, retrieval_id: str, work: Callable[[], Awaitable[T]]) -> T:
         """Do what needs a retrieval; one that is young may still be on its way here."""
@@ -142,24 +133,26 @@ class Recorder:
             await asyncio.sleep(0.05)
 
     async def purge(
-        self, before: datetime, dry_run: bool = False, tenant: str | None = None
+        self, before: datetime, dry_run: bool = False, scope: Scope = ALL_RECORDS
     ) -> PurgeCounts:
-        """Delete records older than `before`, of one tenant or of all (None), in chunks between
-        which other writes go on."""
+        """Delete a scope's records older than `before`, in steps between which other writes go
+        on."""
         if before > utc_now():
             raise InvalidInput("before must not lie in the future", "before")
         if dry_run:
-            return await self._read(lambda store: store.count_older(before, tenant))
-        total = PurgeCounts()
-        purge_step = partial(TrackerStore.purge_step, cutoff=before, tenant=tenant)
-        while (step := await self._write(purge_step)).retrievals:
-            total = total + step
-        await self._write(TrackerStore.checkpoint)
-        return total
+            return await self.file.read(lambda store: store.count_older(before, scope))
+        return await self.upkeep.purge(before, scope)
+
+    async def compact(self) -> Compacted:
+        """Write the file anew, so that it gives back the space of what was deleted.
+
+        Reads and writes go on but for a moment at the end, in which they wait.
+        """
+        return await self.upkeep.compact()
 
     async def record_comparisons(self, comparisons: Sequence[ComparisonRecord]) -> list[str]:
         """Store comparisons; return the ids of retrievals that are not known, or not yet."""
-        return await self._write(lambda store: store.record_comparisons(comparisons))
+        return await self.file.write(lambda store: store.record_comparisons(comparisons))
 
     async def report(
         self, name: str, window: Window, limit: int, offset: int, remaining_ms: float
@@ -168,58 +161,63 @@ class Recorder:
         if name not in ROWS:
             raise NotFound(f"no such report; there are {NAMES}", "name")
         deadline = time.monotonic() + remaining_ms / 1e3
-        return await self._run(
-            self.reporter, lambda store: read_report(store, name, window, limit, offset, deadline)
+        return await self.file.report(
+            lambda store: read_report(store, name, window, limit, offset, deadline)
         )
 
     async def record_run(self, run: RetentionRun) -> None:
-        await self._write(lambda store: store.record_run(run))
+        await self.file.write(lambda store: store.record_run(run))
 
     async def record_documents(
         self, corpus: CorpusKey, documents: Sequence[tuple[str, str | None]], at: datetime
     ) -> None:
-        await self._write(
+        await self.file.write(
             lambda store: store.record_documents(corpus.tenant, corpus.name, documents, at)
         )
 
     async def delete_documents(
         self, corpus: CorpusKey, document_ids: Sequence[str], at: datetime
     ) -> None:
-        await self._write(
+        await self.file.write(
             lambda store: store.delete_documents(corpus.tenant, corpus.name, document_ids, at)
         )
 
     async def delete_corpus(self, corpus: CorpusKey, at: datetime) -> None:
-        await self._write(lambda store: store.delete_corpus(corpus.tenant, corpus.name, at))
+        await self.file.write(lambda store: store.delete_corpus(corpus.tenant, corpus.name, at))
 
     async def ping(self) -> bool:
-        return await self._read(lambda store: True)
+        return await self.file.read(lambda store: True)
 
     async def status(self) -> dict[str, Any]:
         """Counts and retention where there is a store; `error` says why there is none."""
         return {
             "pid": os.getpid(),
             "path": str(self.path),
-            "queue": len(self.commits),
-            "recorded": self.commits.recorded,
-            "rejected": self.commits.rejected,
-            "last_error": self.commits.last_error or self.last_error,
+            "queue": len(self.records),
+            "recorded": self.recorded,
+            "rejected": self.rejected,
+            "last_error": self.records.last_error
+            or self.judgements.last_error
+            or self.file.last_error,
             **await self._contents(),
         }
 
     async def _contents(self) -> dict[str, Any]:
-        if self.store is None:
-            return {"error": self.last_error or "the file is being opened", "retention": None}
+        if self.file.store is None:
+            return {"error": self.file.last_error or "the file is being opened", "retention": None}
         try:
-            opened = await self._read(lambda store: store.opened)
-            counts = await self._read(TrackerStore.counts)
-            retention = await self._read(TrackerStore.retention_status)
+            opened = await self.file.read(lambda store: store.opened)
+            damages = await self.file.read(TrackerStore.damages)
+            counts = await self.file.read(TrackerStore.counts)
+            retention = await self.file.read(TrackerStore.retention_status)
         except Unavailable as error:
             return {"error": error.message, "retention": None}
         return {
             "error": None,
             "new_file": opened.new_file,
-            "set_aside": list(opened.set_aside),
+            "set_aside": [name for damage in damages for name in damage.set_aside],
+            "possibly_lost": lost_with(damages),
+            "file_bytes": self.path.stat().st_size,
             **dataclasses.asdict(counts),
             "retention": dataclasses.asdict(retention),
         }
@@ -227,32 +225,18 @@ class Recorder:
     async def close(self) -> None:
         """Flush what waits, so that a graceful shutdown or a redeploy loses nothing."""
         # What arrived while the file was being opened is to be flushed too.
-        await asyncio.wait({self.opener}, timeout=CLOSE_WAIT_S)
-        self.opener.cancel()
-        await asyncio.gather(self.opener, return_exceptions=True)
-        self.tried.set()
-        await self.commits.close()
-        await self._close_store()
-
-    async def _close_store(self) -> None:
-        """Let go of the file, which DuckDB refuses while a read is under way."""
-        if self.store is None:
-            return
-        loop = asyncio.get_running_loop()
-        reads = [
-            loop.run_in_executor(None, partial(threads.shutdown, wait=True, cancel_futures=True))
-            for threads in (self.readers, self.reporter)
-        ]
-        await asyncio.wait(reads, timeout=CLOSE_WAIT_S)
-        try:
-            await self._write(TrackerStore.close)
-        except Unavailable as error:
-            logger.warning("the tracker's file is let go when this process ends: %s", error)
+        await asyncio.wait({self.file.opener}, timeout=FLUSH_WAIT_S)
+        self.file.tried.set()
+        await self.records.close()
+        await self.judgements.close()
+        await self.file.close()
 
 
-def open_tracker(recorder: Recorder) -> TrackerStore:
-    args = recorder.args
-    return TrackerStore.open(recorder.path, memory_limit=args.memory_limit, threads=args.threads)
+def lost_with(damages: Sequence[Damage]) -> int | None:
+    """How many records may be lost, at most; None where nobody knows."""
+    counts = [damage.possibly_lost for damage in damages]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def utc_now() -> datetime:

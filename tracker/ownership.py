@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import weakref
 from pathlib import Path
 
 from tracker.errors import Locked
@@ -19,20 +20,18 @@ class Ownership:
 
     def __init__(self, path: Path) -> None:
         """Raises Locked, which names the holder's PID, or OSError."""
-        self._file = path.with_name(path.name + ".lock").open("a+", encoding="ascii")
+        descriptor = os.open(
+            path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+        )
+        # Lets go; the lock file stays, since another process may be waiting on it.
+        self.release = weakref.finalize(self, os.close, descriptor)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._file.seek(0)
-            holder = self._file.read(20).strip() or "unknown"
-            self._file.close()
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            self.release()
             raise Locked(
                 f"the tracker's file is locked by another process (PID {holder})"
             ) from None
-        self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n")
-        self._file.flush()
-
-    def release(self) -> None:
-        """Let go; the lock file stays, since another process may be waiting on it."""
-        self._file.close()
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 DIGITS = 20
@@ -21,6 +22,7 @@ class Unsaved:
         self._log = log
         self._log_bytes = 0
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.close = weakref.finalize(self, os.close, self._descriptor)
         left = os.pread(self._descriptor, DIGITS, 0).strip()
         self._count = int(left) if left.isdigit() else None
 
@@ -35,9 +37,6 @@ class Unsaved:
         self._look()
         if self._count is not None:
             self._write(self._count + records)
-
-    def close(self) -> None:
-        os.close(self._descriptor)
 
     def _look(self) -> None:
         """Begin anew if the log did: what it held is in the database then."""

@@ -222,6 +222,13 @@ class PurgeAnswer(BaseModel):
     deleted: dict[str, int] = Field(description="retrievals, hits, feedback, comparisons")
 
 
+class CompactAnswer(BaseModel):
+    """The size of the tracker's file."""
+
+    bytes_before: int
+    bytes_after: int
+
+
 class StatusAnswer(BaseModel):
     """The application, over all its replicas."""
 

@@ -276,6 +276,7 @@ EXAMPLES: Mapping[str, Example] = {
         },
         {"before": "2026-01-01T00:00:00Z", "dry_run": True},
     ),
+    "compact": Example({"bytes_before": 258_000_000, "bytes_after": 71_000_000}, {}),
     "status": Example(
         {
             "version": "0.1.0",

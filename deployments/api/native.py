@@ -188,6 +188,10 @@ class FeedbackRequest(Wire):
     outcome: Outcome = Field(description="how well it answers")
 
 
+class CompactRequest(Wire):
+    """Nothing is to be said, but it must be said as JSON, which no other site's page can."""
+
+
 class PurgeRequest(Wire):
     """What to delete."""
 

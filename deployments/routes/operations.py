@@ -1,4 +1,4 @@
-"""Operating the application: status, health, purging."""
+"""Operating the application: status, health, purging, compacting."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ async def purge(body: native.PurgeRequest, tenant: Tenant, gate: Gate) -> JSONRe
     return JSONResponse(
         {"before": body.before.isoformat(), "dry_run": body.dry_run, "deleted": counts}
     )
+
+
+@router.post(
+    "/v1/admin/compact",
+    dependencies=[ADMIN],
+    summary="Give back the tracker's free space",
+    responses={200: {"model": answers.CompactAnswer}},
+)
+async def compact(body: native.CompactRequest, gate: Gate) -> JSONResponse:
+    """Write the tracker's file anew, beside its use; answered when the new one is in use."""
+    return JSONResponse(plain(await gate.compact()))
 
 
 @router.get(

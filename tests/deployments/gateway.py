@@ -19,7 +19,14 @@ from deployments.stores.protocol import CorpusSize
 from pipeline.documents import Chunk, CorpusKey, Document, PutResult, chunk_id
 from pipeline.scoring import Tally
 from tests.records import record
-from tracker.records import Feedback, Outcome, RetrievalRecord, TrackedRetrieval, Window
+from tracker.records import (
+    Compacted,
+    Feedback,
+    Outcome,
+    RetrievalRecord,
+    TrackedRetrieval,
+    Window,
+)
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 LIMITS = LimitsArgs(body_bytes=20_000, query_chars=100, documents=5, text_bytes=1000)
@@ -126,6 +133,10 @@ class RecordingGateway:
     async def purge(self, tenant: str, before: datetime, dry_run: bool) -> dict[str, int]:
         self.note("purge", tenant, before, dry_run)
         return {"retrievals": 1, "hits": 2, "feedback": 0}
+
+    async def compact(self) -> Compacted:
+        self.note("compact")
+        return Compacted(9, 4)
 
     async def report(
         self, name: str, window: Window, limit: int, offset: int

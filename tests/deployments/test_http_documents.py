@@ -122,6 +122,14 @@ async def test_a_purge_answers_with_its_counts(
     assert gateway.calls == [("purge", "default", datetime(2026, 1, 1, tzinfo=timezone.utc), True)]
 
 
+async def test_compacting_answers_with_the_sizes_before_and_after(
+    client: httpx.AsyncClient, gateway: RecordingGateway
+) -> None:
+    response = await client.post("/v1/admin/compact", json={})
+    assert response.json() == {"bytes_before": 9, "bytes_after": 4}
+    assert gateway.calls == [("compact",)]
+
+
 async def test_deleting_an_unknown_document_is_404(client: httpx.AsyncClient) -> None:
     response = await client.delete("/v1/corpora/c/documents/a/b.md")
     assert error_of(response) == (404, "not_found", "document_id")
@@ -208,6 +216,7 @@ async def test_the_openapi_document_lists_every_route(client: httpx.AsyncClient)
         "/readyz",
         "/rerank",
         "/score",
+        "/v1/admin/compact",
         "/v1/admin/purge",
         "/v1/corpora",
         "/v1/corpora/{corpus}",

@@ -18,8 +18,8 @@ from deployments.recorder import Recorder
 from pipeline.errors import InvalidInput, NotFound, Unavailable
 from tests.records import record
 from tracker.ids import new_retrieval_id
-from tracker.records import PurgeCounts, Window
-from tracker.retention import run_retention
+from tracker.records import PurgeCounts, Scope, Window
+from tracker.retention import Policy, run_retention
 from tracker.store import TrackerStore
 
 
@@ -32,8 +32,8 @@ async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
 
 
 def store_of(recorder: Recorder) -> TrackerStore:
-    assert recorder.store is not None
-    return recorder.store
+    assert recorder.file.store is not None
+    return recorder.file.store
 
 
 async def test_records_are_stored_once_even_if_sent_twice(recorder: Recorder) -> None:
@@ -149,10 +149,10 @@ async def test_a_purge_that_raises_is_shown_and_does_not_end_the_schedule(
 ) -> None:
     waits: list[float] = []
 
-    async def purge(cutoff: datetime) -> int:
+    async def purge(cutoff: datetime, scope: Scope) -> int:
         if len(waits) < 3:
             raise RuntimeError("boom")
-        return (await recorder.purge(cutoff)).retrievals
+        return (await recorder.purge(cutoff, False, scope)).retrievals
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
@@ -165,7 +165,7 @@ async def test_a_purge_that_raises_is_shown_and_does_not_end_the_schedule(
         await run_retention(
             purge,
             recorder.record_run,
-            retention_days=1,
+            policies=[Policy(1)],
             interval_hours=24,
             jitter=lambda: 0.0,
             sleep=sleep,
@@ -218,10 +218,10 @@ async def test_what_is_being_committed_when_the_recorder_closes_is_stored_and_an
     owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
     await owner.ping()
     held = threading.Event()
-    busy = asyncio.get_running_loop().run_in_executor(owner.writer, held.wait, 30)
+    busy = asyncio.get_running_loop().run_in_executor(owner.file.writer, held.wait, 30)
     sent = asyncio.create_task(owner.record([record("a", retrieval_id="r1")]))
     await asyncio.sleep(0)  # it waits for its group
-    while owner.commits.waiting:  # until it is taken in hand, behind the busy writer
+    while owner.records.waiting:  # until it is taken in hand, behind the busy writer
         await asyncio.sleep(0.01)
     closing = asyncio.create_task(owner.close())
     await asyncio.sleep(0)

@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.errors import Unavailable
 from tests.tracker.stores import NOON
-from tracker.records import RetentionRun
-from tracker.retention import run_retention
+from tracker.records import RetentionRun, Scope
+from tracker.retention import Policy, run_retention, scope_of
 
 HOUR = 3600.0
 
@@ -35,17 +35,27 @@ class Clock:
 class Owner:
     """Takes purges and reports; fails those whose number, counted from 0, it is told to."""
 
-    def __init__(self, failing: tuple[int, ...] = (), deaf: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        failing: tuple[int, ...] = (),
+        deaf: tuple[int, ...] = (),
+        hanging: tuple[int, ...] = (),
+    ) -> None:
         self.failing = failing
         self.deaf = deaf
+        self.hanging = hanging
+        self.scopes: list[Scope] = []
         self.cutoffs: list[datetime] = []
         self.asked = 0
         self.runs: list[RetentionRun] = []
 
-    async def purge(self, cutoff: datetime) -> int:
+    async def purge(self, cutoff: datetime, scope: Scope) -> int:
         self.cutoffs.append(cutoff)
+        self.scopes.append(scope)
         if len(self.cutoffs) - 1 in self.failing:
             raise Unavailable("the tracker is down")
+        if len(self.cutoffs) - 1 in self.hanging:
+            await asyncio.Event().wait()
         return 7
 
     async def report(self, run: RetentionRun) -> None:
@@ -55,12 +65,17 @@ class Owner:
         self.runs.append(run)
 
 
-async def run(owner: Owner, clock: Clock, now: Callable[[], datetime] | None = None) -> None:
+async def run(
+    owner: Owner,
+    clock: Clock,
+    now: Callable[[], datetime] | None = None,
+    policies: tuple[Policy, ...] = (Policy(90),),
+) -> None:
     with pytest.raises(asyncio.CancelledError):
         await run_retention(
             owner.purge,
             owner.report,
-            retention_days=90,
+            policies=policies,
             interval_hours=24,
             now=now or clock.now,
             sleep=clock.sleep,
@@ -121,7 +136,7 @@ async def test_zero_days_keep_all() -> None:
     await run_retention(
         owner.purge,
         owner.report,
-        retention_days=0,
+        policies=[Policy(0), Policy(0, "acme")],
         interval_hours=24,
         jitter=lambda: 30.0,
         sleep=clock.sleep,
@@ -139,10 +154,74 @@ async def test_a_clock_that_is_set_back_purges_less_and_keeps_the_schedule() -> 
     assert owner.runs[0].finished_at == NOON
 
 
+async def test_a_hanging_purge_is_given_up_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tracker.retention.PURGE_LIMIT_S", 0.01)
+    owner, clock = Owner(hanging=(0,)), Clock(sleeps=3)
+    await run(owner, clock)
+    assert clock.slept == [30.0, 60, 24 * HOUR]
+    assert [run.error for run in owner.runs] == ["TimeoutError: no end after 0.01 s", None, None]
+
+
+async def test_a_hanging_report_does_not_stop_the_schedule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tracker.retention.REPORT_LIMIT_S", 0.01)
+    owner, clock = Owner(), Clock(sleeps=3)
+
+    async def report(run: RetentionRun) -> None:
+        await asyncio.Event().wait()
+
+    owner.report = report  # type: ignore[method-assign]
+    await run(owner, clock)
+    assert len(owner.cutoffs) == 3
+
+
+OF_CORPUS, OF_TENANT = Policy(30, corpus="docs"), Policy(0, tenant="acme")
+OF_BOTH, OF_OTHER = Policy(7, "acme", "docs"), Policy(1, "other", "wiki")
+POLICIES = (Policy(90), OF_CORPUS, OF_TENANT, OF_BOTH, OF_OTHER)
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope"),
+    [
+        (
+            Policy(90),
+            Scope(but=((None, "docs"), ("acme", None), ("acme", "docs"), ("other", "wiki"))),
+        ),
+        (OF_CORPUS, Scope(corpus="docs", but=(("acme", None), ("acme", "docs")))),
+        (OF_TENANT, Scope("acme", but=(("acme", "docs"),))),
+        (OF_BOTH, Scope("acme", "docs")),
+        (OF_OTHER, Scope("other", "wiki")),
+    ],
+)
+def test_the_most_specific_policy_decides(policy: Policy, scope: Scope) -> None:
+    assert scope_of(policy, POLICIES) == scope
+
+
+async def test_a_round_is_a_purge_for_each_policy_that_does_not_keep_for_ever() -> None:
+    owner, clock = Owner(failing=(1,)), Clock(sleeps=2)
+    await run(owner, clock, policies=POLICIES)
+    start = NOON + timedelta(seconds=30)
+    assert clock.slept == [30.0, 60]
+    assert owner.cutoffs[:4] == [start - timedelta(days=days) for days in (90, 30, 7, 1)]
+    assert owner.scopes[:4] == [
+        scope_of(one, POLICIES) for one in (Policy(90), OF_CORPUS, OF_BOTH, OF_OTHER)
+    ]
+    assert [(run.tenant, run.corpus, run.error) for run in owner.runs[:4]] == [
+        (None, None, None),
+        (None, "docs", "Unavailable: the tracker is down"),
+        ("acme", "docs", None),
+        ("other", "wiki", None),
+    ]
+    assert {run.started_at for run in owner.runs[:4]} == {start}
+
+
 async def test_a_traceback_from_another_process_is_cut_to_its_last_line() -> None:
     owner, clock = Owner(), Clock(sleeps=1)
 
-    async def purge(cutoff: datetime) -> int:
+    async def purge(cutoff: datetime, scope: Scope) -> int:
         raise RuntimeError("ray::purge()\n  File ...\n\nOSError: " + "x" * 1000 + "\n")
 
     owner.purge = purge  # type: ignore[method-assign]
@@ -153,9 +232,9 @@ async def test_a_traceback_from_another_process_is_cut_to_its_last_line() -> Non
 @pytest.mark.parametrize(
     ("days", "hours", "message"),
     [
-        (-1, 24, "retention_days must be between 0 and 36500"),
-        (float("nan"), 24, "retention_days must be between 0 and 36500"),
-        (36_501, 24, "retention_days must be between 0 and 36500"),
+        (-1, 24, "days must be between 0 and 36500"),
+        (float("nan"), 24, "days must be between 0 and 36500"),
+        (36_501, 24, "days must be between 0 and 36500"),
         (90, 0, "interval_hours must be above 0"),
         (90, float("nan"), "interval_hours must be above 0"),
     ],
@@ -168,7 +247,7 @@ async def test_settings_that_make_no_schedule_are_refused(
         await run_retention(
             owner.purge,
             owner.report,
-            retention_days=days,
+            policies=[Policy(days)],
             interval_hours=hours,
             jitter=lambda: 0.0,
         )
@@ -179,7 +258,11 @@ async def test_the_default_clock_and_sleep_work() -> None:
     owner = Owner()
     task = asyncio.create_task(
         run_retention(
-            owner.purge, owner.report, retention_days=90, interval_hours=24, jitter=lambda: 0.0
+            owner.purge,
+            owner.report,
+            policies=[Policy(90)],
+            interval_hours=24,
+            jitter=lambda: 0.0,
         )
     )
     while not owner.runs:
