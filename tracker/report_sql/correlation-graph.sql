@@ -1,15 +1,20 @@
 -- The graph of the 100 most frequent queries: one row an edge.
 frequent AS (
-    SELECT corpus, asked, count(*) AS searches, row_number() OVER (
-        ORDER BY count(*) DESC, corpus, asked
-    ) AS query_number
-    FROM searches
+    SELECT
+        corpus,
+        asked,
+        sum(searches)::BIGINT AS searches,
+        row_number() OVER (ORDER BY sum(searches) DESC, corpus, asked) AS query_number
+    FROM wordings
     GROUP BY corpus, asked
     ORDER BY query_number
     LIMIT 100
 ),
+their_wordings AS (
+    SELECT corpus, query, query_number FROM wordings JOIN frequent USING (corpus, asked)
+),
 theirs AS (
-    SELECT retrieval_id, query_number FROM searches JOIN frequent USING (corpus, asked)
+    SELECT retrieval_id, query_number FROM searches JOIN their_wordings USING (corpus, query)
 ),
 edges AS (
     SELECT

@@ -2,16 +2,21 @@
 -- linked whose documents have a Jaccard index of at least 0.5; a cluster is what links lead through
 -- (single linkage).
 frequent AS (
-    SELECT corpus, asked, count(*) AS searches, row_number() OVER (
-        ORDER BY count(*) DESC, corpus, asked
-    ) AS query_number
-    FROM searches
+    SELECT
+        corpus,
+        asked,
+        sum(searches)::BIGINT AS searches,
+        row_number() OVER (ORDER BY sum(searches) DESC, corpus, asked) AS query_number
+    FROM wordings
     GROUP BY corpus, asked
     ORDER BY query_number
     LIMIT 200
 ),
+their_wordings AS (
+    SELECT corpus, query, query_number FROM wordings JOIN frequent USING (corpus, asked)
+),
 theirs AS (
-    SELECT retrieval_id, query_number FROM searches JOIN frequent USING (corpus, asked)
+    SELECT retrieval_id, query_number FROM searches JOIN their_wordings USING (corpus, query)
 ),
 finds AS MATERIALIZED (
     SELECT corpus, query_number, document_id

@@ -2,10 +2,10 @@ counted AS (
     SELECT
         corpus,
         asked AS query,
-        count(*) AS searches,
-        min(retrieved_at) AS first_searched_at,
-        max(retrieved_at) AS last_searched_at
-    FROM searches
+        sum(searches)::BIGINT AS searches,
+        min(first_searched_at) AS first_searched_at,
+        max(last_searched_at) AS last_searched_at
+    FROM wordings
     GROUP BY ALL
 )
 SELECT

@@ -8,6 +8,18 @@ WITH RECURSIVE searches AS NOT MATERIALIZED (
     WHERE tenant = $tenant AND corpus = coalesce($corpus, corpus)
         AND retrieved_at >= $since AND retrieved_at < $until
 ),
+-- Queries as they were written, each once: there are fewer of them to normalise than searches.
+wordings AS NOT MATERIALIZED (
+    SELECT
+        corpus,
+        query,
+        lower(trim(query, E' \t\r\n')) AS asked,
+        count(*) AS searches,
+        min(retrieved_at) AS first_searched_at,
+        max(retrieved_at) AS last_searched_at
+    FROM searches
+    GROUP BY corpus, query
+),
 hits AS NOT MATERIALIZED (
     SELECT *
     FROM retrieved_hits
