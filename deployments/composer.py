@@ -67,6 +67,7 @@ class Composer:
             Chat(args.chat, self.http) if args.chat else None,
             WebSearch(args.web_search, self.http) if args.web_search else None,
             args.index.leg_timeout_ms,
+            args.parts.sparse_model,
         )
         shadows = [RemoteScorer(one, self.shadow_http) for one in args.shadow]
         self.shadows = Shadows(shadows, self._send_comparisons)

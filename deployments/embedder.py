@@ -1,10 +1,10 @@
-"""The Embedder deployment: one dense encoder."""
+"""The Embedder deployment: a dense encoder, and a learned-sparse one where it is wanted."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,54 +15,84 @@ from deployments.config import EmbedderArgs
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.inference.resolving import resolve_model
 from deployments.inference.sessions import Device, threads_for
+from deployments.inference.sparse_encoder import SparseEncoder
 from deployments.logs import join_serve_log
+from pipeline.vectors import Embedded, Encoders, SparseVector
 
 # Documents are embedded in slices this small so that a query never waits for a whole ingest.
 SLICE = 8
 
 
 class Embedder:
-    """Turns texts into normalised vectors of shape (n, dimension), float32."""
+    """Turns texts into vectors: dense ones, normalised, and sparse ones beside them."""
 
     def __init__(self, args: EmbedderArgs) -> None:
         join_serve_log()
-        self.encoder = load_encoder(args)
+        self.encoder, self.sparse = load_encoders(args)
+        self.encoders = Encoders(
+            self.encoder.fingerprint, self.sparse.fingerprint if self.sparse else None
+        )
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self.texts_embedded = 0
 
-    async def embed_queries(
-        self, queries: Sequence[str], passages: Sequence[str] = ()
-    ) -> NDArray[np.float32]:
+    async def embed_queries(self, queries: Sequence[str], passages: Sequence[str] = ()) -> Embedded:
         """Embed the wordings of one query, then what is to be searched for as a passage is."""
-        loop = asyncio.get_running_loop()
-        vectors = await loop.run_in_executor(self.thread, self.encoder.encode_queries, queries)
+        asked = await self._run(self._encode_queries, queries, self.sparse)
         self.texts_embedded += len(queries)
-        return np.concatenate([vectors, await self.embed_documents(passages)])
+        return joined(asked, await self.embed_documents(passages))
 
-    async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed_documents(self, texts: Sequence[str]) -> Embedded:
         """Embed texts in slices, sorted by length so that a slice pads little."""
-        loop = asyncio.get_running_loop()
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        vectors = np.zeros((len(texts), self.encoder.dimension), np.float32)
-        for start in range(0, len(order), SLICE):
-            rows = order[start : start + SLICE]
-            vectors[rows] = await loop.run_in_executor(
-                self.thread, self.encoder.encode_documents, [texts[i] for i in rows]
-            )
-        self.texts_embedded += len(texts)
-        return vectors
+        return await self._embed_documents(texts, self.sparse)
 
     async def embed_counted(
         self, texts: Sequence[str], as_queries: bool
     ) -> tuple[NDArray[np.float32], int]:
-        """Embed texts as queries or as documents; return the vectors and the tokens of it all."""
-        embed = self.embed_queries if as_queries else self.embed_documents
+        """Embed texts as queries or as documents; return the dense vectors and the tokens of it
+        all."""
         loop = asyncio.get_running_loop()
         counting = loop.run_in_executor(None, self.encoder.count_tokens, texts)
-        return await embed(texts), sum(await counting)
+        if as_queries:
+            embedded = await self._run(self._encode_queries, texts, None)
+            self.texts_embedded += len(texts)
+        else:
+            embedded = await self._embed_documents(texts, None)
+        return embedded.dense, sum(await counting)
+
+    async def _embed_documents(
+        self, texts: Sequence[str], sparse_encoder: SparseEncoder | None
+    ) -> Embedded:
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        dense = np.zeros((len(texts), self.encoder.dimension), np.float32)
+        sparse: dict[int, SparseVector] = {}
+        for start in range(0, len(order), SLICE):
+            rows = order[start : start + SLICE]
+            slice_ = [texts[i] for i in rows]
+            part = await self._run(self._encode_documents, slice_, sparse_encoder)
+            dense[rows] = part.dense
+            sparse.update(zip(rows, part.sparse or (), strict=False))
+        self.texts_embedded += len(texts)
+        in_order = [sparse[i] for i in range(len(texts))] if sparse_encoder else None
+        return Embedded(dense, in_order, self.encoders)
+
+    async def _run(
+        self,
+        encode: Callable[[Sequence[str], SparseEncoder | None], Embedded],
+        texts: Sequence[str],
+        sparse: SparseEncoder | None,
+    ) -> Embedded:
+        return await asyncio.get_running_loop().run_in_executor(self.thread, encode, texts, sparse)
+
+    def _encode_queries(self, texts: Sequence[str], sparse: SparseEncoder | None) -> Embedded:
+        terms = sparse.encode_queries(texts) if sparse else None
+        return Embedded(self.encoder.encode_queries(texts), terms, self.encoders)
+
+    def _encode_documents(self, texts: Sequence[str], sparse: SparseEncoder | None) -> Embedded:
+        terms = sparse.encode_documents(texts) if sparse else None
+        return Embedded(self.encoder.encode_documents(texts), terms, self.encoders)
 
     async def describe(self) -> dict[str, Any]:
-        return {"model": self.encoder.fingerprint, "dimension": self.encoder.dimension}
+        return {"encoders": self.encoders, "dimension": self.encoder.dimension}
 
     async def ping(self) -> str:
         return self.encoder.fingerprint
@@ -70,13 +100,23 @@ class Embedder:
     async def status(self) -> dict[str, Any]:
         return {
             "pid": os.getpid(),
-            "model": self.encoder.fingerprint,
+            "model": self.encoders.dense,
+            "sparse_model": self.encoders.sparse,
             "provider": self.encoder.provider,
             "texts_embedded": self.texts_embedded,
         }
 
 
-def load_encoder(args: EmbedderArgs) -> DenseEncoder:
+def joined(first: Embedded, second: Embedded) -> Embedded:
+    """Put the vectors of two lists of texts one behind the other."""
+    sparse = None if first.sparse is None else [*first.sparse, *(second.sparse or ())]
+    return Embedded(np.concatenate([first.dense, second.dense]), sparse, first.encoders)
+
+
+def load_encoders(args: EmbedderArgs) -> tuple[DenseEncoder, SparseEncoder | None]:
     threads = threads_for(args.threads, args.num_cpus)
     device = Device(args.provider, threads, args.allow_cpu_fallback)
-    return DenseEncoder.load(resolve_model(args.model), device)
+    dense = DenseEncoder.load(resolve_model(args.model), device)
+    if args.sparse_model is None:
+        return dense, None
+    return dense, SparseEncoder.load(resolve_model(args.sparse_model), device)

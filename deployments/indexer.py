@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,14 @@ from deployments.stores.protocol import IndexedChunk
 from pipeline.documents import Chunk, CorpusKey, Document, PutResult, chunk_id
 from pipeline.errors import NotFound, OnepassError, Overloaded
 from pipeline.stamps import digest
+from pipeline.vectors import NO_ENCODERS, Embedded, Encoders, SparseVector
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# A text's dense vector (dimension,) and its sparse one, None where there is no such model.
+Vectors: TypeAlias = tuple[NDArray[np.float32] | None, SparseVector | None]
 
 # One commit holds at most this many chunks, but for a larger document, which is whole or not there.
 CHUNKS_A_COMMIT = 256
@@ -67,13 +71,17 @@ class Indexer:
         described: Mapping[str, Any] = (
             await call(embedder, "describe", timeout_s=EMBED_TIMEOUT_S) if embedder else {}
         )
-        self.store = open_index(index, dimension=described.get("dimension"), read_only=False)
+        encoders: Encoders = described.get("encoders", NO_ENCODERS)
+        self.store = open_index(
+            index, dimension=described.get("dimension"), encoders=encoders, read_only=False
+        )
         folder = (
             await asyncio.to_thread(resolve_model, tokenizer_model) if tokenizer_model else None
         )
         self.chunker = Chunker(chunking, folder, window)
         # A document is unchanged only if it would be indexed the same way again.
-        self.recipe = json.dumps([self.chunker.recipe, described.get("model")])
+        sparse = [encoders.sparse] if encoders.sparse else []
+        self.recipe = json.dumps([self.chunker.recipe, encoders.dense, *sparse])
         self.characters = 0
         self.embedding = asyncio.Semaphore(CALLS_AT_ONCE)
         # Embedding of several requests overlaps; only their commits come one after another.
@@ -214,12 +222,14 @@ class Indexer:
         try:
             vectors = await self._embed([chunk.body for chunk in chunks])
             rows = [
-                IndexedChunk(chunk, vector, digests[chunk.document_id])
-                for chunk, vector in zip(chunks, vectors, strict=True)
+                IndexedChunk(chunk, dense, digests[chunk.document_id], sparse)
+                for chunk, (dense, sparse) in zip(chunks, vectors, strict=True)
             ]
             titles = [(document.id, document.title) for document, _ in group]
             await self._whole(self._store(corpus, rows, titles))
         except OnepassError as error:
+            if error.param == "corpus":  # which can take none of the documents of the request
+                raise
             logger.warning("%d documents were not stored: %s", len(group), error)
             failed = [PutResult(one.id, "failed", error=error.message) for one, _ in group]
             return {result.id: result for result in failed}
@@ -228,25 +238,25 @@ class Indexer:
             for document, document_chunks in group
         }
 
-    async def _embed(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
+    async def _embed(self, texts: Sequence[str]) -> list[Vectors]:
         if self.embedder is None or not texts:
-            return [None] * len(texts)
+            return [(None, None)] * len(texts)
         starts = range(0, len(texts), CHUNKS_A_CALL)
         calls = (
             self._call(self.embedder, texts[start : start + CHUNKS_A_CALL]) for start in starts
         )
         return [vector for vectors in await asyncio.gather(*calls) for vector in vectors]
 
-    async def _call(self, embedder: Handle, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def _call(self, embedder: Handle, texts: Sequence[str]) -> list[Vectors]:
         async with self.embedding:
-            vectors: NDArray[np.float32] = await call(
+            embedded: Embedded = await call(
                 embedder,
                 "embed_documents",
                 list(texts),
                 timeout_s=EMBED_TIMEOUT_S,
                 retry=True,
             )
-        return vectors
+        return list(embedded.rows)
 
     async def _tell_tracker(self) -> None:
         """Let the tracker know which documents exist, in the order of the writes.

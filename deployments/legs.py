@@ -11,10 +11,11 @@ from deployments.planning import all_of, filter_of, sources_of
 from deployments.search_options import SearchOptions
 from deployments.stores.protocol import LegQuery
 from pipeline.documents import CorpusKey
-from pipeline.errors import NotFound, OnepassError, Overloaded
+from pipeline.errors import InvalidInput, NotFound, OnepassError, Overloaded
 from pipeline.filters import Filter
-from pipeline.legs import BM25, DENSE, LegResult, Variant
+from pipeline.legs import BM25, DENSE, SPARSE, LegResult, Variant
 from pipeline.sources import SourceRules
+from pipeline.vectors import Embedded
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +31,22 @@ class LegRequest:
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """Asks every leg of every variant for any depth, with the vectors that `embed` made."""
+    """Asks every leg of every variant for any depth, with the vectors that `embed` made.
+
+    `sparse` says that the embedder makes learned-sparse vectors too.
+    """
 
     retrieval: Handle
     embedder: Handle | None
     request: LegRequest
     timeout_ms: int
+    sparse: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """The legs that are asked for and there."""
         there = (BM25,) if self.embedder is None else (DENSE, BM25)
+        there = (*there, SPARSE) if self.embedder and self.sparse else there
         asked = self.request.legs
         return there if asked is None else tuple(leg for leg in there if leg in asked)
 
@@ -59,14 +65,15 @@ class Legs:
     async def embed(self, variants: Sequence[Variant]) -> tuple[Variant, ...]:
         """Embed all variants in one call, before anything is retrieved.
 
-        A failure is the dense leg's. A hypothetical document is embedded as what it is.
+        A failure is that of the legs that search by vectors. A hypothetical document is embedded
+        as what it is.
         """
-        if self.embedder is None or DENSE not in self.names:
+        if self.embedder is None or not {DENSE, SPARSE} & set(self.names):
             return tuple(variants)
         queries = [variant for variant in variants if variant.kind != "hyde"]
         passages = [variant for variant in variants if variant.kind == "hyde"]
         try:
-            vectors = await call(
+            embedded: Embedded = await call(
                 self.embedder,
                 "embed_queries",
                 [variant.text for variant in queries],
@@ -78,20 +85,19 @@ class Legs:
             raise
         except OnepassError as error:
             return tuple(replace(variant, error=error.message) for variant in variants)
-        ordered = zip((*queries, *passages), vectors, strict=True)
-        embedded = [replace(variant, vector=vector) for variant, vector in ordered]
-        return tuple(sorted(embedded, key=lambda variant: variant.number))
+        made = with_vectors((*queries, *passages), embedded)
+        return tuple(sorted(made, key=lambda variant: variant.number))
 
     async def retrieve(self, variants: Sequence[Variant], depth: int) -> list[LegResult]:
         """Ask every leg of every variant for `depth` hits. A part that fails is a leg's error;
-        NotFound, for a corpus that does not exist, and Overloaded are raised."""
+        NotFound, for a corpus that does not exist, InvalidInput and Overloaded are raised."""
         results: list[LegResult] = []
         queries: list[tuple[int, LegQuery]] = []
         for variant in variants:
             for leg in self.names:
                 if leg not in variant.legs:
                     continue
-                if leg == DENSE and variant.vector is None:
+                if not has_vector(leg, variant):
                     results.append(LegResult(leg, variant.number, depth, error=variant.error))
                 else:
                     queries.append((variant.number, self._query(leg, variant, depth)))
@@ -99,8 +105,15 @@ class Legs:
 
     def _query(self, leg: str, variant: Variant, depth: int) -> LegQuery:
         request = self.request
-        text, vector = (variant.text, None) if leg == BM25 else ("", variant.vector)
-        return LegQuery(leg, depth, text, vector, request.filter, request.sources)
+        query = LegQuery(BM25, depth, variant.text, None, request.filter, request.sources)
+        if leg == BM25:
+            return query
+        encoders, text = variant.encoders, ""
+        if leg == DENSE:
+            return replace(query, leg=leg, text=text, vector=variant.vector, model=encoders.dense)
+        return replace(
+            query, leg=leg, text=text, sparse_vector=variant.sparse, model=encoders.sparse
+        )
 
     async def _search(self, queries: Sequence[tuple[int, LegQuery]]) -> list[LegResult]:
         try:
@@ -113,7 +126,7 @@ class Legs:
                 retry=True,
                 tell_time=True,
             )
-        except (NotFound, Overloaded):
+        except (InvalidInput, NotFound, Overloaded):
             raise
         except OnepassError as error:
             return [
@@ -124,3 +137,15 @@ class Legs:
 
     def _time_s(self) -> float:
         return leg_share_s(left_s(self.request.deadline), self.timeout_ms / 1e3)
+
+
+def with_vectors(variants: Sequence[Variant], embedded: Embedded) -> list[Variant]:
+    return [
+        replace(variant, vector=dense, sparse=sparse, encoders=embedded.encoders)
+        for variant, (dense, sparse) in zip(variants, embedded.rows, strict=True)
+    ]
+
+
+def has_vector(leg: str, variant: Variant) -> bool:
+    """Tell whether a variant has what a leg searches by."""
+    return {DENSE: variant.vector, SPARSE: variant.sparse, BM25: variant.text}[leg] is not None

@@ -40,6 +40,7 @@ class Reach:
     chat: Chat | None
     web: WebSearch | None
     leg_timeout_ms: int
+    sparse: bool = False
 
     def ports(
         self,
@@ -63,6 +64,7 @@ class Reach:
                 sources_of(options, request),
             ),
             self.leg_timeout_ms,
+            self.sparse,
         )
         return Ports(
             retrieve=legs.retrieve,

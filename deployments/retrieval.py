@@ -13,7 +13,7 @@ from deployments.index import open_index
 from deployments.logs import join_serve_log
 from deployments.stores.protocol import CorpusSize, LegQuery
 from pipeline.documents import Chunk, CorpusKey
-from pipeline.errors import NotFound, OnepassError
+from pipeline.errors import InvalidInput, NotFound, OnepassError
 from pipeline.legs import LegResult
 
 logger = logging.getLogger(__name__)
@@ -27,13 +27,14 @@ class Retrieval:
 
     def __init__(self, args: IndexArgs) -> None:
         join_serve_log()
-        self.store = open_index(args, dimension=None, read_only=True)
+        self.store = open_index(args, read_only=True)
         self.searches = self.failed_legs = 0
 
     async def search(
         self, corpus: CorpusKey, queries: Sequence[tuple[int, LegQuery]], timeout_ms: float
     ) -> list[LegResult]:
-        """Answer each (variant, query). Raises NotFound for a corpus that does not exist."""
+        """Answer each (variant, query). Raises NotFound for a corpus that does not exist, and
+        InvalidInput for what the engine cannot be asked."""
         self.searches += 1
         return list(
             await asyncio.gather(
@@ -46,7 +47,7 @@ class Retrieval:
     ) -> LegResult:
         try:
             hits = await asyncio.wait_for(self.store.search(corpus, query), timeout_ms / 1e3)
-        except NotFound:
+        except (InvalidInput, NotFound):
             raise
         except (OnepassError, asyncio.TimeoutError) as error:
             self.failed_legs += 1

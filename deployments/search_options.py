@@ -24,7 +24,7 @@ from deployments.options import (
 from pipeline.errors import InvalidInput
 from pipeline.filters import parse_filter
 
-Leg = Literal["dense", "bm25"]
+Leg = Literal["dense", "bm25", "sparse"]
 Kind = Literal["rewrite", "template", "hyde", "step_back", "multi_query"]
 Json = dict[str, Any]
 Source = Annotated[str, Field(min_length=1, max_length=4096)]

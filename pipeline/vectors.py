@@ -50,3 +50,10 @@ class Embedded:
     dense: NDArray[np.float32]
     sparse: Sequence[SparseVector] | None
     encoders: Encoders
+
+    @property
+    def rows(self) -> list[tuple[NDArray[np.float32], SparseVector | None]]:
+        """Each text's dense vector (dimension,) and its sparse one."""
+        if self.sparse is None:
+            return [(dense, None) for dense in self.dense]
+        return list(zip(self.dense, self.sparse, strict=True))

@@ -13,6 +13,7 @@ from deployments import indexer as module
 from deployments.indexer import CALLS_AT_ONCE, CHUNKS_A_CALL, CHUNKS_A_COMMIT, Indexer
 from pipeline.documents import CorpusKey, Document
 from pipeline.errors import Overloaded, Unavailable
+from pipeline.vectors import Embedded, Encoders
 from tests.deployments.handles import Response, ScriptedHandle
 from tests.deployments.indexers import indexer_of
 
@@ -34,7 +35,7 @@ class SlowEmbedder(ScriptedHandle):
 
     def remote(self, *args: Any) -> Response:
         if self.method == "describe":
-            return Response(lambda: {"model": "m@1", "dimension": 2}, self)
+            return Response(lambda: {"encoders": Encoders("m@1"), "dimension": 2}, self)
         return Response(lambda: asyncio.ensure_future(self.embed(args[0])), self)
 
     async def embed(self, texts: list[str]) -> Any:
@@ -47,7 +48,7 @@ class SlowEmbedder(ScriptedHandle):
             self.running -= 1
         if "poison" in texts:
             raise Unavailable("Embedder failed")
-        return np.ones((len(texts), 2), np.float32)
+        return Embedded(np.ones((len(texts), 2), np.float32), None, Encoders("m@1"))
 
 
 async def make(folder: Path) -> tuple[Indexer, SlowEmbedder]:

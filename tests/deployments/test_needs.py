@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from deployments.needs import Parts, check_needs, unmet
+from deployments.needs import Parts, check_engine, check_needs, unmet
 from deployments.options import ConfigError
 from deployments.search_options import SearchArgs, SearchOptions
 
-ALL = Parts(scorer=True, embedder=True, chat=True, web_search=True)
+ALL = Parts(scorer=True, embedder=True, chat=True, web_search=True, sparse_model=True)
 NONE = Parts(scorer=False, embedder=False, chat=False, web_search=False)
 
 
@@ -26,6 +26,7 @@ NONE = Parts(scorer=False, embedder=False, chat=False, web_search=False)
         ({"context": {"count": "scorer"}}, []),
         ({"legs": ["dense", "bm25"]}, [("legs", "embedder")]),
         ({"legs": ["bm25"]}, []),
+        ({"legs": ["sparse", "bm25"]}, [("legs", "sparse_model")]),
         ({"expansion": {"enabled": True, "templates": ["about {query}"]}}, []),
         ({"expansion": {"enabled": True, "step_back": True}}, [("expansion", "chat")]),
         ({"expansion": {"enabled": True, "multi_query": 2}}, [("expansion", "chat")]),
@@ -55,3 +56,21 @@ def test_what_is_on_for_one_corpus_alone_is_checked_too() -> None:
     with pytest.raises(ConfigError, match=r"^search\.corpora\.news\.rerank needs a scorer"):
         check_needs(search, replace(ALL, scorer=False))
     check_needs(search, ALL)
+
+
+def test_a_sparse_leg_is_refused_with_the_engines_that_have_one() -> None:
+    search = SearchArgs.model_validate({"legs": ["sparse"]})
+    with pytest.raises(ConfigError) as refused:
+        check_needs(search, replace(ALL, sparse_model=False))
+    assert str(refused.value) == (
+        "search.legs needs a sparse_model, and `embedder.sparse_model` is null; "
+        "index engines with a sparse leg: qdrant"
+    )
+    with pytest.raises(ConfigError) as refused:
+        check_engine("lancedb", "splade-tiny-msmarco")
+    assert str(refused.value) == (
+        "embedder.sparse_model needs an index engine with a sparse leg (qdrant), "
+        "and index.engine is lancedb"
+    )
+    check_engine("lancedb", None)
+    check_engine("qdrant", "splade-tiny-msmarco")

@@ -27,6 +27,7 @@ from pipeline.hits import LegEntry
 from pipeline.legs import LegHit, LegResult, Variant
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally
 from pipeline.sources import SourceRules
+from pipeline.vectors import NO_ENCODERS, Embedded
 from tests.deployments.handles import ScriptedHandle
 from tests.deployments.providers.service import Reply, Service
 
@@ -100,7 +101,7 @@ async def test_only_the_legs_asked_for_are_searched() -> None:
 
 async def test_another_corpus_of_the_same_tenant_is_asked_with_the_vectors_that_are_there() -> None:
     retrieval = ScriptedHandle([found("dense", "a", "b"), found("bm25", "b", "x")])
-    embedder = ScriptedHandle(np.ones((1, 2), np.float32))
+    embedder = ScriptedHandle(Embedded(np.ones((1, 2), np.float32), None, NO_ENCODERS))
     defaults = {**correcting("corpus:other"), "filter": {"field": "year", "gte": 2020}}
     _, ports = reached(retrieval, defaults=defaults, embedder=embedder)
     assert ports.fallback is not None

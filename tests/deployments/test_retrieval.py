@@ -13,7 +13,7 @@ from deployments.retrieval import Retrieval
 from deployments.stores.memory import MemoryStore
 from deployments.stores.protocol import CorpusSize, IndexedChunk, LegQuery
 from pipeline.documents import CorpusKey
-from pipeline.errors import NotFound, Unavailable
+from pipeline.errors import InvalidInput, NotFound, Unavailable
 from pipeline.legs import LegHit, LegResult
 from tests.fakes import chunk
 
@@ -69,9 +69,12 @@ async def test_a_leg_that_fails_or_is_slow_is_data_and_the_others_answer(tmp_pat
     assert (await owner.status())["failed_legs"] == 2
 
 
-async def test_a_corpus_that_does_not_exist_is_raised(tmp_path: Path) -> None:
-    store = ScriptedStore(a=NotFound("no such corpus", "corpus"))
-    with pytest.raises(NotFound):
+@pytest.mark.parametrize(
+    "error", [NotFound("no such corpus", "corpus"), InvalidInput("too long", "filter")]
+)
+async def test_what_no_leg_can_be_asked_is_raised(tmp_path: Path, error: Exception) -> None:
+    store = ScriptedStore(a=error)
+    with pytest.raises(type(error)):
         await retrieval(tmp_path, store).search(CORPUS, queries("a"), 60_000)
 
 
