@@ -15,7 +15,7 @@ from deployments.config import AppArgs
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 HEAD = """# Configuration
 
-Generated from the option classes in `deployments/` by `python scripts/options.py`; do not edit by hand.
+Generated from the classes of options by `python scripts/options.py`; do not edit by hand.
 
 These stand under `args:` of the application in serve_config.yaml. What stands under `search` may
 also stand in the Composer's `user_config` (without the word `search`), where a change needs no
