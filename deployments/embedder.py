@@ -6,7 +6,8 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from pipeline.vectors import Embedded, Encoders, SparseVector
 # Documents are embedded in slices this small so that a query never waits for a whole ingest.
 SLICE = 8
 
+# What a slice waits for before it is embedded.
+Turn: TypeAlias = AbstractAsyncContextManager[None]
+
 
 class Embedder:
     """Turns texts into vectors: dense ones, normalised, and sparse ones beside them."""
@@ -33,17 +37,19 @@ class Embedder:
             self.encoder.fingerprint, self.sparse.fingerprint if self.sparse else None
         )
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
+        # Whoever ingests takes turns, so that one slice of them all is ahead of a query.
+        self.turn = asyncio.Semaphore(1)
         self.texts_embedded = 0
 
     async def embed_queries(self, queries: Sequence[str], passages: Sequence[str] = ()) -> Embedded:
         """Embed the wordings of one query, then what is to be searched for as a passage is."""
         asked = await self._run(self._encode_queries, queries, self.sparse)
         self.texts_embedded += len(queries)
-        return joined(asked, await self.embed_documents(passages))
+        return joined(asked, await self._embed_documents(passages, self.sparse, nullcontext()))
 
     async def embed_documents(self, texts: Sequence[str]) -> Embedded:
-        """Embed texts in slices, sorted by length so that a slice pads little."""
-        return await self._embed_documents(texts, self.sparse)
+        """Embed texts to be stored: in slices, sorted by length so that a slice pads little."""
+        return await self._embed_documents(texts, self.sparse, self.turn)
 
     async def embed_counted(
         self, texts: Sequence[str], as_queries: bool
@@ -56,11 +62,11 @@ class Embedder:
             embedded = await self._run(self._encode_queries, texts, None)
             self.texts_embedded += len(texts)
         else:
-            embedded = await self._embed_documents(texts, None)
+            embedded = await self._embed_documents(texts, None, self.turn)
         return embedded.dense, sum(await counting)
 
     async def _embed_documents(
-        self, texts: Sequence[str], sparse_encoder: SparseEncoder | None
+        self, texts: Sequence[str], sparse_encoder: SparseEncoder | None, turn: Turn
     ) -> Embedded:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         dense = np.zeros((len(texts), self.encoder.dimension), np.float32)
@@ -68,7 +74,8 @@ class Embedder:
         for start in range(0, len(order), SLICE):
             rows = order[start : start + SLICE]
             slice_ = [texts[i] for i in rows]
-            part = await self._run(self._encode_documents, slice_, sparse_encoder)
+            async with turn:
+                part = await self._run(self._encode_documents, slice_, sparse_encoder)
             dense[rows] = part.dense
             sparse.update(zip(rows, part.sparse or (), strict=False))
         self.texts_embedded += len(texts)

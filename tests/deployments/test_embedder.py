@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -70,3 +75,31 @@ async def test_its_models_are_described(embedder: Embedder) -> None:
         embedder.encoders.dense,
         embedder.encoders.sparse,
     )
+
+
+async def test_a_query_waits_for_one_slice_of_all_that_are_being_stored(
+    embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    asked = threading.Event()
+    documents, queries = embedder._encode_documents, embedder._encode_queries
+
+    def encode_documents(texts: Sequence[str], sparse: Any) -> Embedded:
+        asked.wait(10)
+        order.append(texts[0])
+        return documents(texts, sparse)
+
+    def encode_queries(texts: Sequence[str], sparse: Any) -> Embedded:
+        order.append(texts[0])
+        return queries(texts, sparse)
+
+    monkeypatch.setattr(embedder, "_encode_documents", encode_documents)
+    monkeypatch.setattr(embedder, "_encode_queries", encode_queries)
+    storing = [asyncio.ensure_future(embedder.embed_documents([f"text {n}"])) for n in range(6)]
+    await asyncio.sleep(0)
+    asking = asyncio.ensure_future(embedder.embed_queries(["query"], ["passage"]))
+    await asyncio.sleep(0)
+    asked.set()
+    await asyncio.gather(asking, *storing)
+    assert order.index("query") == 1
+    assert order.index("passage") < order.index("text 5")
