@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.chunking import Chunker, make_chunker
+from deployments.chunking import Chunker
 from deployments.config import ChunkingArgs
 from deployments.inference.dense_encoder import DenseEncoder
 from deployments.stores.lance import LanceStore
@@ -53,15 +53,16 @@ def queries_of(variant: Variant, depth: int) -> dict[str, LegQuery]:
 async def index_documents(
     store: LanceStore,
     encoder: DenseEncoder,
-    tokenizer: Path,
+    model: Path,
     corpus: Path,
     progress: Callable[[int], None],
 ) -> int:
     """Index a file of JSON lines with `id` (or `_id`), `title` and `text`; return the chunks.
 
-    `progress` is told of every group of documents.
+    Chunks are sized by the tokens of the model in the folder `model`. `progress` is told of every
+    group of documents.
     """
-    chunker = make_chunker(ChunkingArgs(), tokenizer)
+    chunker = Chunker(ChunkingArgs(), model)
     documents = list(read_documents(corpus))
     count = 0
     for start in range(0, len(documents), DOCUMENTS_A_COMMIT):
@@ -86,6 +87,6 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 
 def cut(document: Document, chunker: Chunker) -> Iterator[Chunk]:
-    texts = chunker.chunks(document.text) or [document.text]
+    texts = chunker.chunks(document.text, document.title) or [document.text]
     for index, text in enumerate(texts):
         yield Chunk(chunk_id(document.id, index), document.id, index, text, document.title)

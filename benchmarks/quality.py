@@ -190,7 +190,7 @@ async def make_collection(
         chunks = await index_documents(
             store,
             encoder,
-            model / "tokenizer.json",
+            model,
             data / "corpus.jsonl",
             lambda count: progress.advance(bar, count),
         )
