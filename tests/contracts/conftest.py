@@ -15,8 +15,11 @@ from deployments.stores.qdrant import QdrantStore
 from deployments.stores.qdrant_collection import connect_to
 from pipeline.vectors import NO_ENCODERS, Encoders
 from tests.contracts.indexed import open_indexed
+from tests.contracts.memory_tracker import MemoryTracker, Tracker
 from tests.contracts.passages import OpenStore
+from tests.contracts.qdrant_server import qdrant_server
 from tests.object_storage import ObjectStorage, object_storage
+from tracker.store import TrackerStore
 
 # A server to run the suite on, beside the client's local mode.
 QDRANT_URL = os.environ.get("ONEPASS_TEST_QDRANT_URL")
@@ -26,7 +29,7 @@ SERVERS = ["qdrant server"] if QDRANT_URL else []
 LANCE = ["lance", "lance indexed", pytest.param("lance on s3", marks=pytest.mark.slow)]
 
 
-@pytest.fixture(params=["memory", *LANCE, "qdrant local", *SERVERS])
+@pytest.fixture(params=["memory", *LANCE, "qdrant local", "qdrant http", *SERVERS])
 def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[OpenStore]:
@@ -43,14 +46,22 @@ def open_store(
     elif request.param == "qdrant local":
         client = AsyncQdrantClient(":memory:")
         yield lambda encoders: QdrantStore(lambda: client, "onepass", 3, encoders=encoders)
+    elif request.param == "qdrant http":
+        yield from qdrant_stores(request.getfixturevalue("qdrant_url"))
     else:
-        yield from qdrant_server_stores(str(QDRANT_URL))
+        yield from qdrant_stores(str(QDRANT_URL))
 
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[ObjectStorage]:
     with object_storage() as storage:
         yield storage
+
+
+@pytest.fixture(scope="session")
+def qdrant_url() -> Iterator[str]:
+    with qdrant_server() as url:
+        yield url
 
 
 @pytest.fixture
@@ -69,8 +80,8 @@ def memory_stores() -> OpenStore:
     return another
 
 
-def qdrant_server_stores(url: str) -> Iterator[OpenStore]:
-    """A collection of this test's own, deleted behind it."""
+def qdrant_stores(url: str) -> Iterator[OpenStore]:
+    """A collection of this test's own on a server, deleted behind it."""
     name = f"onepass-test-{uuid.uuid4().hex}"
     key = os.environ.get("ONEPASS_TEST_QDRANT_API_KEY")
     port = os.environ.get("ONEPASS_TEST_QDRANT_GRPC_PORT")
@@ -78,3 +89,14 @@ def qdrant_server_stores(url: str) -> Iterator[OpenStore]:
         lambda: connect_to(url, key, int(port) if port else None), name, 3, encoders=encoders
     )
     QdrantClient(url=url, api_key=key, check_compatibility=False).delete_collection(name)
+
+
+@pytest.fixture(params=["memory", "duckdb"])
+def tracker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tracker]:
+    one: Tracker = (
+        MemoryTracker()
+        if request.param == "memory"
+        else TrackerStore.open(tmp_path / "tracker.duckdb", memory_limit="256MB", threads=1)
+    )
+    yield one
+    one.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from subprocess import Popen
+from typing import Protocol
 
 from tests.records import record
 from tracker.records import RetrievalRecord, Window
@@ -43,6 +44,12 @@ def make_record(
     )
 
 
-def retrieval_ids(store: TrackerStore, window: Window = ALL, **page: int) -> list[str]:
+class Finds(Protocol):
+    def find_records(
+        self, window: Window, limit: int = ..., offset: int = ...
+    ) -> list[RetrievalRecord]: ...
+
+
+def retrieval_ids(store: Finds, window: Window = ALL, **page: int) -> list[str]:
     """The ids of what `find_records` answers with the same arguments."""
     return [one.retrieval_id for one in store.find_records(window, **page)]

@@ -111,3 +111,50 @@ def test_a_damaged_database_without_a_log_is_set_aside(open_store: OpenStore, pa
     (aside,) = store.opened.set_aside
     assert aside.startswith("tracker.duckdb.2")
     assert store.opened.new_file
+
+
+def test_a_lost_log_is_shown_with_the_records_that_it_may_have_held(
+    open_store: OpenStore, path: Path, run_owner: RunOwner
+) -> None:
+    run_owner(TWO_IN_THE_LOG, path)
+    damage_log(path)
+    store = open_store()
+    (damage,) = store.damages()
+    assert damage.set_aside == store.opened.set_aside
+    assert damage.possibly_lost == 2
+    store.close()
+    assert open_store().damages() == [damage]  # until the file itself is lost
+
+
+def test_of_a_lost_database_nobody_knows_what_it_held(
+    open_store: OpenStore, path: Path, run_owner: RunOwner
+) -> None:
+    run_owner(TWO_IN_THE_LOG, path)
+    damage_log(path)
+    damage_database(path)
+    (damage,) = open_store().damages()
+    assert (len(damage.set_aside), damage.possibly_lost) == (2, None)
+
+
+def test_a_log_that_nobody_counted_is_of_unknown_length(
+    open_store: OpenStore, path: Path, run_owner: RunOwner
+) -> None:
+    run_owner(TWO_IN_THE_LOG, path)
+    path.with_name("tracker.duckdb.unsaved").unlink()
+    damage_log(path)
+    (damage,) = open_store().damages()
+    assert damage.possibly_lost is None
+
+
+def test_a_log_of_another_checkpoint_goes_with_the_damaged_one(
+    open_store: OpenStore, path: Path, run_owner: RunOwner
+) -> None:
+    run_owner(TWO_IN_THE_LOG, path)
+    damage_log(path)
+    path.with_name("tracker.duckdb.wal.checkpoint").write_bytes(b"half a log")
+    store = open_store()
+    assert [name.rsplit(".", 2)[0] for name in store.opened.set_aside] == [
+        "tracker.duckdb.wal",
+        "tracker.duckdb.wal.checkpoint",
+    ]
+    assert retrieval_ids(store) == ["r1"]
