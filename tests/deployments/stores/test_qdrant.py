@@ -183,7 +183,7 @@ class Refusing(BaseHTTPRequestHandler):
 def refusing_server() -> Iterator[tuple[str, list[str | None]]]:
     keys: list[str | None] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Noting", (Refusing,), {"keys": keys}))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", keys
