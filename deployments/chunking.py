@@ -63,8 +63,8 @@ class Chunker:
         """Return the chunks of a text: parts of it as it is, without white space at their ends.
 
         They end where a section, a paragraph, a sentence or a word does, in this order of
-        preference, and overlap where they end within a paragraph. Of a text of nothing but white
-        space there are none.
+        preference. Each begins with the end of the one before, as many of these whole as there
+        may be overlap. Of a text of nothing but white space there are none.
         """
         size = self.size_beside(title or "")
         headings = find_headings(text)
