@@ -14,8 +14,15 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from deployments.api import cohere, jina, native, nim, openai, tei
+from deployments.api.wire import TOO_MANY
 from deployments.options import message_of, path_of
-from pipeline.errors import InvalidInput, MalformedRequest, NotFound, OnepassError
+from pipeline.errors import (
+    InvalidInput,
+    MalformedRequest,
+    NotFound,
+    OnepassError,
+    PayloadTooLarge,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +103,8 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
         return answer_to(request, MalformedRequest("the body is not valid JSON", "body"))
     # The first part of a location only says that it is the body, a header or the path.
     param = path_of([*first["loc"][1:], *first.get("ctx", {}).get("path", ())]) or "body"
-    return answer_to(request, InvalidInput(message_of(first), param))
+    known = PayloadTooLarge if first["type"] == TOO_MANY else InvalidInput
+    return answer_to(request, known(message_of(first), param))
 
 
 async def on_http(request: Request, error: Exception) -> JSONResponse:

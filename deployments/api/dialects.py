@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from deployments.api.wire import FilledText, Text, valid_text
+from deployments.api.wire import MAX_ITEMS, FilledText, Items, Text, valid_text
 from deployments.inference.truncation import AS_CONFIGURED, Side, Truncation
 from deployments.ranking import RankedText, RerankAnswer
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
 
 DOCUMENTS_A_SEARCH_UNIT = 100
+MAX_RANK_FIELDS = 32
 QUERY = "what texts are ranked for; at most `limits.query_chars` characters"
 
 
@@ -97,19 +98,25 @@ AnyDocument = Annotated[
     RerankDocument, BeforeValidator(as_object, json_schema_input_type=str | RerankDocument)
 ]
 
+# Each once and not many: what is joined must not outgrow what was sent.
+RankFields = Annotated[
+    list[FilledText],
+    Field(min_length=1, max_length=MAX_RANK_FIELDS, json_schema_extra={"uniqueItems": True}),
+]
+
 
 class RerankRequest(DialectRequest):
     """Documents to rank, in the words of Cohere, Jina and vLLM together."""
 
     query: FilledText = Field(description=QUERY)
-    documents: Annotated[list[AnyDocument], Field(min_length=1)] = Field(
+    documents: Items[AnyDocument] = Field(
         description="strings, or objects with `text`; at most `limits.documents`"
     )
     top_n: Count | None = Field(None, description="results at most; null = all")
     return_documents: bool | None = Field(
         None, description="true = each result holds its `document`"
     )
-    rank_fields: Annotated[list[FilledText], Field(min_length=1)] | None = Field(
+    rank_fields: RankFields | None = Field(
         None, description="the fields of an object that are ranked, in order, instead of `text`"
     )
     max_tokens_per_doc: Count | None = Field(
@@ -140,6 +147,9 @@ class RerankRequest(DialectRequest):
         fields, documents = values.get("rank_fields"), values.get("documents")
         if not isinstance(fields, list) or not isinstance(documents, list):
             return values
+        check_rank_fields(fields)
+        if len(documents) > MAX_ITEMS:
+            return values  # refused as such
         joined = [with_fields(one, fields, index) for index, one in enumerate(documents)]
         return {**values, "documents": joined}
 
@@ -184,6 +194,13 @@ class ApiVersion(BaseModel):
 
 class BilledUnits(BaseModel):
     search_units: int = Field(description="one for each 100 documents")
+
+
+def check_rank_fields(fields: list[Any]) -> None:
+    names = [field for field in fields if isinstance(field, str)]
+    if len(fields) > MAX_RANK_FIELDS or len(set(names)) < len(names):
+        message = f"must hold at most {MAX_RANK_FIELDS} texts, each once"
+        raise PydanticCustomError("fields", message, {"path": ["rank_fields"]})
 
 
 def with_fields(document: Any, fields: list[Any], index: int) -> Any:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic_core import PydanticCustomError
 
 from deployments.api.overrides import override_of
-from deployments.api.wire import FilledText, Metadata, Text, Wire
+from deployments.api.wire import FilledText, FirstFault, Items, Metadata, Text, Wire
 from deployments.options import CORPUS
 from deployments.search_options import SearchOptions
 from pipeline.documents import Document
@@ -97,7 +97,7 @@ class SearchRequest(Options):  # type: ignore[misc, valid-type]
         description="a question or keywords; at most `limits.query_chars` characters"
     )
     corpus: Corpus = Field("default", description="where to search")
-    history: Annotated[list[Turn], Field(max_length=100)] | None = Field(
+    history: Annotated[list[Turn], FirstFault(), Field(max_length=100)] | None = Field(
         None, description="the conversation before; `expansion.rewrite` makes use of it"
     )
     include_trace: bool | None = Field(None, description="true = the answer tells every hit's way")
@@ -136,7 +136,7 @@ class DocumentIn(Wire):
         default_factory=dict,
         description="what filters and boost rules look at; at most `limits.metadata_bytes`",
     )
-    chunks: Annotated[list[FilledText], Field(min_length=1)] | None = Field(
+    chunks: Items[FilledText] | None = Field(
         None, description="the text already cut; otherwise it is cut here"
     )
 
@@ -160,9 +160,7 @@ class DocumentIn(Wire):
 class PutDocuments(Wire):
     """Documents to store, each id once."""
 
-    documents: Annotated[list[DocumentIn], Field(min_length=1)] = Field(
-        description="at most `limits.documents`"
-    )
+    documents: Items[DocumentIn] = Field(description="at most `limits.documents`")
 
     @model_validator(mode="after")
     def _distinct(self) -> PutDocuments:

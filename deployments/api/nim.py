@@ -17,7 +17,7 @@ from deployments.api.dialects import (
     sentence,
     usage,
 )
-from deployments.api.wire import FilledText, Text
+from deployments.api.wire import FilledText, Items, Text
 from deployments.ranking import RerankAnswer
 from pipeline.errors import OnepassError
 
@@ -42,7 +42,7 @@ class RankingRequest(DialectRequest):
     """Passages to rank for a query."""
 
     query: AnyQuery = Field(description="a string, or an object with `text`")
-    passages: Annotated[list[AnyPassage], Field(min_length=1)] = Field(
+    passages: Items[AnyPassage] = Field(
         description="strings, or objects with `text`; at most `limits.documents`"
     )
     truncate: Literal["NONE", "END"] | None = Field(

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from deployments.api.dialects import Count, DialectRequest, Usage, sentence, sometimes, usage_of
-from deployments.api.wire import Text, valid_text
+from deployments.api.wire import Items, Text, valid_text
 from deployments.gateway import Embeddings
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
 
@@ -41,7 +41,7 @@ Kind = Literal[
 
 
 Input = Annotated[str, Field(min_length=1), AfterValidator(valid_text)]
-Inputs = Annotated[list[Input], Field(min_length=1)]
+Inputs = Items[Input]
 AnyInputs = Annotated[Inputs, BeforeValidator(as_texts, json_schema_input_type=Input | Inputs)]
 
 

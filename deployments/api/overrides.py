@@ -5,10 +5,30 @@ from __future__ import annotations
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
-from pydantic import Discriminator, Field, Tag, create_model, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    create_model,
+    model_validator,
+)
 
-from deployments.api.wire import Wire, check_json
+from deployments.api.wire import CONTAINERS, FirstFault, Wire, check_json, too_many
 from deployments.options import Options
+
+# No option and no node of a filter holds more.
+MAX_ENTRIES = 1000
+
+
+def few_entries(value: Any) -> Any:
+    """Refuse an object or a list of very many before they are looked at."""
+    if isinstance(value, CONTAINERS) and len(value) > MAX_ENTRIES:
+        raise too_many("entries", MAX_ENTRIES)
+    return value
+
+
+FEW = BeforeValidator(few_entries)
 
 
 class Override(Wire):
@@ -61,15 +81,20 @@ def override_of(options: type[Options]) -> type[Override]:
 
 
 def request_type(annotation: Any) -> Any:
-    """Return an option's type with every class of options in it replaced by its override."""
+    """Return an option's type with every class of options in it replaced by its override, and with
+    few errors for whatever is sent."""
     if isinstance(annotation, type) and issubclass(annotation, Options):
         return (
             switch(annotation) if "enabled" in annotation.model_fields else override_of(annotation)
         )
-    parts = tuple(request_type(part) for part in get_args(annotation))
-    if get_origin(annotation) in (Union, UnionType):
-        return Union[parts]  # noqa: UP007  # made of a tuple
-    return list[parts[0]] if get_origin(annotation) is list else annotation  # type: ignore[valid-type]
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return Annotated[(request_type(parts[0]), *parts[1:])]
+    if origin in (Union, UnionType):
+        return Union[tuple(request_type(part) for part in parts)]  # noqa: UP007  # made of a tuple
+    if origin is list:
+        annotation = Annotated[list[request_type(parts[0])], FirstFault()]  # type: ignore[misc]
+    return Annotated[annotation, FEW] if origin in (list, dict) else annotation
 
 
 def switch(options: type[Options]) -> Any:

@@ -20,7 +20,7 @@ from deployments.api.dialects import (
     sentence,
     sometimes,
 )
-from deployments.api.wire import FilledText, Text
+from deployments.api.wire import FilledText, Items, Text
 from deployments.config import LimitsArgs
 from deployments.inference.truncation import Truncation
 from deployments.ranking import RerankAnswer
@@ -34,9 +34,7 @@ class TextsRequest(DialectRequest):
     """Texts to rank."""
 
     query: FilledText = Field(description=QUERY)
-    texts: Annotated[list[Text], Field(min_length=1)] = Field(
-        description="what is ranked; at most `limits.documents`"
-    )
+    texts: Items[Text] = Field(description="what is ranked; at most `limits.documents`")
     truncate: bool | None = Field(
         None, description="false refuses texts that are too long, which are cut otherwise"
     )

@@ -27,7 +27,7 @@ from deployments.api.dialects import (
     score_of,
     usage_of,
 )
-from deployments.api.wire import FilledText, Text
+from deployments.api.wire import FilledText, Items, Text
 from deployments.inference.truncation import Truncation
 from deployments.ranking import RankedText, RerankAnswer
 
@@ -54,8 +54,8 @@ def with_other_names(schema: dict[str, Any]) -> None:
     del schema["required"]
 
 
-Queries = Annotated[list[FilledText], Field(min_length=1)]
-Texts = Annotated[list[Text], Field(min_length=1)]
+Queries = Items[FilledText]
+Texts = Items[Text]
 AnyQueries = Annotated[
     Queries, BeforeValidator(as_list, json_schema_input_type=FilledText | Queries)
 ]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timezone
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     model_validator,
 )
@@ -22,10 +23,17 @@ from pydantic_core import PydanticCustomError
 from deployments.options import printable
 from pipeline.stamps import RESERVED_KEYS
 
+T = TypeVar("T")
+Path = tuple[str | int, ...]
+
+CONTAINERS = (dict, list)
 MAX_NESTING = 64
 INT64 = 2**63
 # Looking at each takes a microsecond, of a loop that serves everybody.
-MAX_VALUES = 100_000
+MAX_VALUES = 20_000
+MAX_ITEMS = 10_000
+# The type of an error of size alone.
+TOO_MANY = "too_many"
 
 
 class Wire(BaseModel):
@@ -48,6 +56,14 @@ class Wire(BaseModel):
         return values
 
 
+class FirstFault(FailFast):
+    """Ends a list at its first bad item, for each makes an error of its own. Unlike its base it may
+    stand in a union, which hashes its types."""
+
+    def __hash__(self) -> int:
+        return hash(self.fail_fast)
+
+
 def unknown_field(name: str, known: list[str]) -> PydanticCustomError:
     shown = printable(name)
     near = difflib.get_close_matches(shown, known, n=1)
@@ -59,7 +75,15 @@ def unknown_field(name: str, known: list[str]) -> PydanticCustomError:
 
 def valid_text(value: str) -> str:
     """Refuse a lone surrogate: JSON can write one, and nothing after this could store it."""
-    check_unicode(value, ())
+    if fault := fault_of(value):
+        raise refused(fault)
+    return value
+
+
+def few_enough(value: Any) -> Any:
+    """Refuse a long list before its items are looked at."""
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        raise too_many("items", MAX_ITEMS)
     return value
 
 
@@ -70,17 +94,16 @@ def not_blank(value: str) -> str:
 
 
 def storable(value: Any) -> Any:
-    """Refuse JSON that cannot be kept: too deep, numbers beyond int64, lone surrogates."""
+    """Refuse JSON that cannot be kept: see check_json."""
     check_json(value)
     return value
 
 
 def user_metadata(value: Any) -> Any:
     """Refuse reserved keys too: a document must not bring its own scores."""
-    if isinstance(value, Mapping):
-        for key in value:
-            if key in RESERVED_KEYS:
-                raise PydanticCustomError("reserved", "this key is reserved", {"path": [key]})
+    if isinstance(value, dict):
+        for key in sorted(RESERVED_KEYS & value.keys()):
+            raise PydanticCustomError("reserved", "this key is reserved", {"path": [key]})
     return storable(value)
 
 
@@ -100,48 +123,65 @@ def plain(value: Any) -> Any:
     return value
 
 
-def check_json(value: Any) -> None:
-    """Refuse what cannot be kept: too deep, too many values, numbers that no engine could hold."""
-    waiting: list[tuple[Any, tuple[str | int, ...]]] = [(value, ())]
+def check_json(value: Any, most: int = MAX_VALUES, levels: int = MAX_NESTING) -> None:
+    """Refuse JSON that cannot be kept: more than `most` values or `levels` of nesting, numbers that
+    no engine could hold, text that is none. A value that stands alone is left to its type."""
+    waiting: list[tuple[Any, Path]] = [(value, ())] if isinstance(value, CONTAINERS) else []
     seen = 0
     while waiting:
         item, path = waiting.pop()
-        seen += 1
-        if len(path) >= MAX_NESTING:
-            raise PydanticCustomError("too_deep", f"nesting exceeds {MAX_NESTING} levels")
-        if isinstance(item, Mapping | list) and len(item) > MAX_VALUES - seen:
-            raise PydanticCustomError("too_many", f"holds more than {MAX_VALUES} values")
-        if isinstance(item, Mapping):
-            for key in item:
-                check_unicode(key, path)
-            waiting += [(inner, (*path, printable(key))) for key, inner in item.items()]
-        elif isinstance(item, list):
-            waiting += [(inner, (*path, index)) for index, inner in enumerate(item)]
-        else:
-            check_scalar(item, path)
+        seen += len(item)
+        if seen > most:
+            raise too_many("values", most)
+        if len(path) >= levels:
+            raise PydanticCustomError("too_deep", f"nesting exceeds {levels} levels")
+        for key, inner in entries(item, path):
+            if isinstance(inner, CONTAINERS):
+                waiting.append((inner, (*path, key)))
+            elif fault := fault_of(inner):
+                raise refused(fault, (*path, key))
 
 
-def check_scalar(value: Any, path: tuple[str | int, ...]) -> None:
+def entries(container: Any, path: Path) -> Iterable[tuple[str | int, Any]]:
+    """Return what a container at `path` holds, by key or place; a bad key is an error there."""
+    if isinstance(container, list):
+        return enumerate(container)
+    for key in container:
+        if fault := fault_of(key):
+            raise refused(fault, path)
+    items: Iterable[tuple[str, Any]] = container.items()
+    return items
+
+
+def fault_of(value: Any) -> str | None:
+    """Return why a value that is no container cannot be kept, None where it can."""
     if isinstance(value, str):
-        check_unicode(value, path)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise refused("numbers must be finite", path)
-    elif isinstance(value, int) and not -INT64 <= value < INT64:
-        raise refused("integers must fit 64 bits", path)
+        return None if value.isascii() or is_unicode(value) else "text must be valid Unicode"
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "numbers must be finite"
+    if isinstance(value, int) and not -INT64 <= value < INT64:
+        return "integers must fit 64 bits"
+    return None
 
 
-def check_unicode(text: str, path: tuple[str | int, ...]) -> None:
+def is_unicode(text: str) -> bool:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise refused("text must be valid Unicode", path) from None
+        return False
+    return True
 
 
-def refused(message: str, path: tuple[str | int, ...]) -> PydanticCustomError:
+def refused(message: str, path: Path = ()) -> PydanticCustomError:
     return PydanticCustomError("not_storable", message, {"path": list(path)})
+
+
+def too_many(what: str, most: int) -> PydanticCustomError:
+    return PydanticCustomError(TOO_MANY, f"must hold at most {most} {what}")
 
 
 Metadata = Annotated[dict[str, Any], BeforeValidator(user_metadata)]
 Json = Annotated[dict[str, Any], BeforeValidator(storable)]
 Text = Annotated[str, AfterValidator(valid_text)]
 FilledText = Annotated[Text, AfterValidator(not_blank), Field(json_schema_extra={"pattern": r"\S"})]
+Items = Annotated[list[T], FirstFault(), Field(min_length=1), BeforeValidator(few_enough)]
