@@ -113,8 +113,8 @@ class EmbedderArgs(ModelArgs):
     model: str = option("bge-small-en-v1.5", "bundle, local folder or hub id")
     sparse_model: str | None = option(
         None,
-        "a learned-sparse encoder beside it, such as splade-tiny-msmarco; null = none, for on "
-        "English text BM25 finds nearly all that it finds",
+        "a learned-sparse encoder beside it, such as splade-tiny-msmarco; null = none: it is a "
+        "second pass over every text, and what it adds depends on the corpus",
     )
     num_cpus: float = option(0.1, "one query takes milliseconds; ingest shares the cores", gt=0)
 
@@ -214,7 +214,7 @@ class TrackerArgs(Options):
 class LimitsArgs(Options):
     body_bytes: int = option(16 * 2**20, "largest request body", ge=1024)
     query_chars: int = option(8192, "longest query", ge=1)
-    documents: int = option(1000, "most documents in one rerank or PUT", ge=1)
+    documents: int = option(1000, "most documents in one rerank or PUT", ge=1, le=10_000)
     text_bytes: int = option(2**20, "largest document text", ge=1)
     metadata_bytes: int = option(65_536, "largest document metadata: every chunk carries it", ge=2)
     deadline_ms: Milliseconds = option(

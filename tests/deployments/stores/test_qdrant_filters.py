@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from qdrant_client import AsyncQdrantClient
+from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
 
 from deployments.stores.protocol import IndexedChunk, LegQuery
 from deployments.stores.qdrant import QdrantStore
 from deployments.stores.qdrant_filters import MAX_ORDERED_BYTES, order_values
+from deployments.stores.qdrant_points import query_filter
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import InvalidInput
 from pipeline.filters import Compare, Exists, Filter, parse_filter
@@ -124,3 +127,20 @@ def test_any_rules_pass_the_same_chunks_as_the_reference(
         [n for n, source in enumerate(sources) if all(each.allows(source) for each in rules)]
         for rules in searches
     ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(FILTERS, RULES)
+def test_conditions_are_the_same_over_grpc(filter: Filter, rules: SourceRules) -> None:
+    query = LegQuery(BM25, 10, text="text", filter=filter, sources=(rules,))
+    asked = query_filter(CORPUS, query)
+
+    assert plain(GrpcToRest.convert_filter(RestToGrpc.convert_filter(asked))) == plain(asked)
+
+
+def plain(value: Any) -> Any:
+    """A filter as JSON, without what is not there."""
+    raw = value.model_dump(mode="json", exclude_none=True)
+    return json.loads(
+        json.dumps(raw), object_hook=lambda node: {k: v for k, v in node.items() if v != []}
+    )
