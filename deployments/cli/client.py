@@ -34,6 +34,17 @@ class ClientError(Exception):
         return self.status in (400, 413, 422)
 
 
+class Answer(dict[str, Any]):
+    """The fields of a server's answer; one that is not there shows that it is no Onepass."""
+
+    def __init__(self, url: str, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.url = url
+
+    def __missing__(self, field: str) -> Any:
+        raise no_onepass(self.url)
+
+
 class Client:
     """Talks to one server, with the key in ONEPASS_API_KEY; use it as a context manager."""
 
@@ -133,8 +144,7 @@ class Client:
             time.sleep(retry_after_s(response))
         if response.is_error:
             raise ClientError(in_one_line(response), response.status_code)
-        answer: dict[str, Any] = response.json()
-        return answer
+        return read_answer(response, self.url)
 
     def _request(self, method: str, path: str, content: str | None) -> httpx.Response:
         headers = {"Content-Type": "application/json"}
@@ -158,6 +168,21 @@ def key_header(key: str) -> dict[str, str]:
     if not (key.isascii() and key.isprintable()):
         raise ClientError("ONEPASS_API_KEY holds no API key")
     return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def read_answer(response: httpx.Response, url: str) -> Answer:
+    """Read the answer of what says that all went well; Onepass then sends an object."""
+    try:
+        found = response.json()
+    except ValueError:
+        raise no_onepass(url) from None
+    if not response.is_success or not isinstance(found, dict):
+        raise no_onepass(url)
+    return Answer(url, found)
+
+
+def no_onepass(url: str) -> ClientError:
+    return ClientError(f"{url} is no Onepass server")
 
 
 def retry_after_s(response: httpx.Response) -> float:
