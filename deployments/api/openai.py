@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -17,6 +19,8 @@ from deployments.gateway import Embeddings
 from pipeline.errors import InvalidInput, OnepassError, Unavailable
 
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+# Writing so many takes ten milliseconds, of a loop that serves everybody.
+NUMBERS_AT_ONCE = 10_000
 QUERY_KINDS = frozenset({"query", "search_query", "retrieval.query"})
 
 
@@ -115,26 +119,33 @@ class OpenAIError(BaseModel):
     error: OpenAIProblem
 
 
-def answer(request: EmbeddingRequest, embeddings: Embeddings) -> dict[str, Any]:
-    """A vector for each text, in the input's order.
-
-    Raises InvalidInput where another dimension is asked for, Unavailable where a vector is none.
-    """
-    size = embeddings.vectors.shape[1]
+def check_dimensions(request: EmbeddingRequest, size: int) -> None:
+    """Raise InvalidInput where others are asked for than the model's own."""
     if request.dimensions not in (None, size):
         raise InvalidInput(f"the model's vectors have {size} dimensions", "dimensions")
+
+
+async def written(request: EmbeddingRequest, embeddings: Embeddings) -> str:
+    """A vector for each text, in the input's order, as JSON: written a few at a time, others being
+    served between.
+
+    Raises Unavailable where a vector is none.
+    """
     if not np.isfinite(embeddings.vectors).all():
         raise Unavailable("the model gave a vector that is not finite")
     encode = as_base64 if request.encoding_format == "base64" else as_floats
-    return {
-        "object": "list",
-        "data": [
-            {"object": "embedding", "index": index, "embedding": encode(vector)}
-            for index, vector in enumerate(embeddings.vectors)
-        ],
-        "model": embeddings.model,
-        "usage": usage_of(embeddings.tokens),
-    }
+    at_once = max(1, NUMBERS_AT_ONCE // embeddings.vectors.shape[1])
+    data: list[str] = []
+    for index, vector in enumerate(embeddings.vectors):
+        data.append(compact({"object": "embedding", "index": index, "embedding": encode(vector)}))
+        if index % at_once == 0:
+            await asyncio.sleep(0)
+    rest = compact({"model": embeddings.model, "usage": usage_of(embeddings.tokens)})
+    return f'{{"object":"list","data":[{",".join(data)}],{rest[1:]}'
+
+
+def compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def as_floats(vector: NDArray[np.float32]) -> list[float]:

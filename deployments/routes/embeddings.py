@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from deployments.api import openai
 from deployments.api.limits import check_texts
@@ -20,12 +20,13 @@ router = APIRouter()
 )
 async def embed(
     body: openai.EmbeddingRequest, gate: Gate, limits: Limits, time_left: Remaining
-) -> JSONResponse:
+) -> Response:
     """Embed texts, in OpenAI's shape."""
     check_texts(body.input, limits, "input")
-    return JSONResponse(
-        openai.answer(body, await gate.embed(body.input, body.as_queries, time_left))
-    )
+    if body.dimensions is not None:  # no text tells how many there are, and costs nothing
+        openai.check_dimensions(body, (await gate.embed([], False, time_left)).vectors.shape[1])
+    embeddings = await gate.embed(body.input, body.as_queries, time_left)
+    return Response(await openai.written(body, embeddings), media_type="application/json")
 
 
 @router.get("/v1/models", summary="List the models", responses={200: {"model": openai.ModelList}})

@@ -120,13 +120,17 @@ async def test_tokens_are_refused_in_so_many_words(client: httpx.AsyncClient, to
     assert error["message"] == "input: must be text: tokens are of another model's"
 
 
-async def test_only_the_models_own_dimensions_can_be_asked_for(client: httpx.AsyncClient) -> None:
+async def test_only_the_models_own_dimensions_can_be_asked_for_and_no_text_is_embedded(
+    client: httpx.AsyncClient, gateway: RecordingGateway
+) -> None:
     response = await client.post("/v1/embeddings", json={"input": "a", "dimensions": 2})
     assert response.status_code == 200
+    gateway.calls.clear()
     response = await client.post("/v1/embeddings", json={"input": "a", "dimensions": 256})
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (422, "dimensions")
     assert error["message"] == "dimensions: the model's vectors have 2 dimensions"
+    assert gateway.calls == [("embed", [], False)]  # which tells how many there are
 
 
 async def test_too_many_or_too_large_texts_are_413_naming_the_limit(
