@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from deployments.api.wire import MAX_ITEMS, FilledText, Items, Text, valid_text
@@ -16,6 +24,8 @@ from pipeline.errors import InvalidInput, OnepassError, Unavailable
 
 DOCUMENTS_A_SEARCH_UNIT = 100
 MAX_RANK_FIELDS = 32
+# What vLLM has called one and the same.
+ACTIVATION_NAMES = ("use_activation", "activation", "softmax")
 QUERY = "what texts are ranked for; at most `limits.query_chars` characters"
 
 
@@ -133,7 +143,10 @@ class RerankRequest(DialectRequest):
         None, description="vLLM's max_tokens_per_doc; -1 = what the model's window leaves"
     )
     use_activation: bool | None = Field(
-        None, description="false = scores are the model's logits, not relevance from 0 to 1"
+        None,
+        validation_alias=AliasChoices(*ACTIVATION_NAMES),
+        description="false = scores are the model's logits, not relevance from 0 to 1; older "
+        "clients of vLLM call it `activation` or `softmax`",
     )
     max_chunks_per_doc: Count | None = Field(None, description="ignored: a document is one pair")
     priority: int | None = Field(None, description="ignored")

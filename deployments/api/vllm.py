@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from deployments.api.dialects import (
+    ACTIVATION_NAMES,
     Asked,
     DialectRequest,
     Direction,
@@ -76,7 +77,10 @@ class ScoreRequest(DialectRequest):
         description="a text, or a list of them; at most `limits.documents`",
     )
     use_activation: bool | None = Field(
-        None, description="false = logits, not relevance from 0 to 1"
+        None,
+        validation_alias=AliasChoices(*ACTIVATION_NAMES),
+        description="false = logits, not relevance from 0 to 1; older clients call it "
+        "`activation` or `softmax`",
     )
     truncate_prompt_tokens: TokenLimit = Field(
         None, description="tokens kept of text_2; -1 = what the model's window leaves"

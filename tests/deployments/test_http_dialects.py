@@ -358,10 +358,11 @@ async def test_vllm_scores_one_text_with_each_of_many_in_their_order(
     assert ranking.calls == [("rerank", "q", ["bad", "good"], truncation)]
 
 
+@pytest.mark.parametrize("name", ["use_activation", "activation", "softmax"])
 async def test_vllm_scores_pair_by_pair_asking_once_for_each_query(
-    ranked: httpx.AsyncClient, ranking: RankingGateway
+    ranked: httpx.AsyncClient, ranking: RankingGateway, name: str
 ) -> None:
-    body = {"text_1": ["q", "r", "q"], "text_2": ["bad", "fair", "good"], "use_activation": False}
+    body = {"text_1": ["q", "r", "q"], "text_2": ["bad", "fair", "good"], name: False}
     answer = (await ranked.post("/score", json=body)).json()
     assert [one["score"] for one in answer["data"]] == [-2.0, 0.0, 2.0]
     assert ranking.calls == [

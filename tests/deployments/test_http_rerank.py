@@ -147,9 +147,10 @@ async def test_a_whole_answer_with_the_logits_beside_the_scores() -> None:
     }
 
 
-async def test_scores_are_logits_where_the_activation_is_switched_off() -> None:
+@pytest.mark.parametrize("name", ["use_activation", "activation", "softmax"])
+async def test_scores_are_logits_where_the_activation_is_switched_off(name: str) -> None:
     async with serving_defaults(RankingGateway({"a": -7.0, "b": 9.0})) as client:
-        body = {"query": "q", "documents": ["a", "b"], "use_activation": False}
+        body = {"query": "q", "documents": ["a", "b"], name: False}
         results = (await client.post("/v1/rerank", json=body)).json()["results"]
     assert [(one["index"], one["relevance_score"]) for one in results] == [(1, 9.0), (0, -7.0)]
 
