@@ -43,6 +43,7 @@ def create_api(
         version=version("onepass"),
         description=openapi.ABOUT,
         generate_unique_id_function=openapi.name_of,
+        redirect_slashes=False,  # to the host that the client names
     )
     app.state.gateway = gateway
     app.state.limits = limits

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.api import ndjson
+from deployments.api.wire import CONTROL
 from deployments.auth import OPEN_PATHS, PROBES, identify
 from deployments.config import AuthArgs
 from deployments.errors import answer, path_within, unforeseen
@@ -52,6 +53,7 @@ class RequestFrame:
         framed = FramedSend(send, state, self.names_request)
         try:
             self._identify(scope, headers)
+            check_path(scope["path"])
             is_bulk = ndjson.is_bulk(scope["method"], path_within(scope))
             check_content_type(scope["method"], headers, ndjson.MEDIA_TYPE if is_bulk else JSON)
             if not is_bulk:
@@ -104,6 +106,12 @@ def accepted_id(value: str | None) -> str | None:
     if value and len(value) <= MAX_REQUEST_ID and value.isascii() and value.isprintable():
         return value
     return None
+
+
+def check_path(path: str) -> None:
+    """No name holds a control character, and a line feed at the end would go unseen by routes."""
+    if CONTROL.search(path):
+        raise InvalidInput("must hold no control characters", "path")
 
 
 def check_content_type(method: str, headers: Headers, expected: str) -> None:

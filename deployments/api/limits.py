@@ -10,6 +10,9 @@ from deployments.api.native import DocumentIn, SearchRequest
 from deployments.config import LimitsArgs
 from pipeline.errors import InvalidInput, PayloadTooLarge
 
+# What the metadata of one request may take up once each chunk carries it.
+MAX_CARRIED_BYTES = 64 * 2**20
+
 
 def check_search(request: SearchRequest, limits: LimitsArgs) -> None:
     check_query(request.query, limits)
@@ -30,14 +33,23 @@ def check_texts(texts: Sequence[str], limits: LimitsArgs, param: str = "document
 
 def check_documents(documents: Sequence[DocumentIn], limits: LimitsArgs) -> None:
     check_count(len(documents), limits)
+    carried = 0
     for index, document in enumerate(documents):
-        check_document(document, limits, f"documents[{index}].")
+        carried = check_document(document, limits, f"documents[{index}].", carried)
 
 
-def check_document(document: DocumentIn, limits: LimitsArgs, within: str = "") -> None:
+def check_document(
+    document: DocumentIn, limits: LimitsArgs, within: str = "", carried: int = 0
+) -> int:
+    """Return the bytes of metadata that given chunks carry: `carried` and those of this one."""
+    chunks = document.chunks or ()
     check_size(document.text or "", f"{within}text", limits)
-    check_size("".join(document.chunks or ()), f"{within}chunks", limits)
-    check_metadata(document.metadata, f"{within}metadata", limits)
+    check_size("".join(chunks), f"{within}chunks", limits)
+    carried += len(chunks) * metadata_bytes(document.metadata, f"{within}metadata", limits)
+    if carried > MAX_CARRIED_BYTES:
+        message = f"the metadata that each carries makes more than {MAX_CARRIED_BYTES} bytes in all"
+        raise PayloadTooLarge(message, f"{within}chunks")
+    return carried
 
 
 def check_count(count: int, limits: LimitsArgs, param: str = "documents") -> None:
@@ -45,9 +57,12 @@ def check_count(count: int, limits: LimitsArgs, param: str = "documents") -> Non
         raise PayloadTooLarge(f"must hold at most {limits.documents} documents", param)
 
 
-def check_metadata(metadata: Mapping[str, Any], param: str, limits: LimitsArgs) -> None:
-    if len(json.dumps(metadata)) > limits.metadata_bytes:
+def metadata_bytes(metadata: Mapping[str, Any], param: str, limits: LimitsArgs) -> int:
+    """Return the size of metadata as JSON. Raises PayloadTooLarge over the limit."""
+    size = len(json.dumps(metadata))
+    if size > limits.metadata_bytes:
         raise PayloadTooLarge(f"must have at most {limits.metadata_bytes} bytes as JSON", param)
+    return size
 
 
 def check_size(text: str, param: str, limits: LimitsArgs) -> None:

@@ -5,11 +5,23 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from deployments.api.overrides import override_of
-from deployments.api.wire import FilledText, FirstFault, Items, Metadata, Text, Wire
+from deployments.api.wire import (
+    CONTROL,
+    MAX_ITEMS,
+    MAX_NESTING,
+    MAX_VALUES,
+    FilledText,
+    FirstFault,
+    Items,
+    Metadata,
+    Text,
+    Wire,
+    check_json,
+)
 from deployments.options import CORPUS
 from deployments.search_options import SearchOptions
 from pipeline.documents import Document
@@ -19,7 +31,29 @@ from tracker.records import Outcome
 
 Corpus = Annotated[str, Field(pattern=CORPUS)]
 ID_CHARS = 512
-DocumentId = Annotated[FilledText, Field(max_length=ID_CHARS)]
+# No control character, and one that is no space.
+ID_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+# A request that stores a thousand documents with a hundred values each is a large one.
+MAX_PUT_VALUES = 100_000
+# Metadata lies in an object, in a list, in the request.
+ABOVE_METADATA = 3
+
+
+def addressable(value: str) -> str:
+    """Refuse an id that no path could name, or whose path would name another."""
+    if value in (".", "..") or CONTROL.search(value):
+        raise PydanticCustomError("id", "must not be . or .. nor hold control characters")
+    return value
+
+
+DocumentId = Annotated[
+    FilledText,
+    AfterValidator(addressable),
+    Field(
+        max_length=ID_CHARS,
+        json_schema_extra={"pattern": ID_PATTERN, "not": {"enum": [".", ".."]}},
+    ),
+]
 
 
 def parse_time(value: Any) -> datetime:
@@ -134,10 +168,12 @@ class DocumentIn(Wire):
     )
     metadata: Metadata = Field(
         default_factory=dict,
-        description="what filters and boost rules look at; at most `limits.metadata_bytes`",
+        description="what filters and boost rules look at; at most `limits.metadata_bytes` and "
+        f"{MAX_VALUES:,} values",
     )
     chunks: Items[FilledText] | None = Field(
-        None, description="the text already cut; otherwise it is cut here"
+        None,
+        description=f"the text already cut, at most {MAX_ITEMS:,}; otherwise it is cut here",
     )
 
     @model_validator(mode="after")
@@ -160,7 +196,16 @@ class DocumentIn(Wire):
 class PutDocuments(Wire):
     """Documents to store, each id once."""
 
-    documents: Items[DocumentIn] = Field(description="at most `limits.documents`")
+    documents: Items[DocumentIn] = Field(
+        description=f"at most `limits.documents`, and {MAX_PUT_VALUES:,} values in all, those of "
+        "metadata and chunks among them"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_values(cls, values: Any) -> Any:
+        check_json(values, MAX_PUT_VALUES, MAX_NESTING + ABOVE_METADATA)
+        return values
 
     @model_validator(mode="after")
     def _distinct(self) -> PutDocuments:

@@ -128,6 +128,7 @@ async def read_lines(parts: AsyncIterator[bytes], limits: LimitsArgs) -> AsyncIt
             number += 1
             if raw.strip():
                 yield read_line(number, raw, limit, limits)
+                await asyncio.sleep(0)  # a part may hold thousands, and others are served too
     if rest.strip():
         yield read_line(number + 1, rest, limit, limits)
 

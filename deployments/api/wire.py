@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timezone
@@ -27,6 +28,7 @@ T = TypeVar("T")
 Path = tuple[str | int, ...]
 
 CONTAINERS = (dict, list)
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 MAX_NESTING = 64
 INT64 = 2**63
 # Looking at each takes a microsecond, of a loop that serves everybody.

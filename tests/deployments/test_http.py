@@ -183,6 +183,16 @@ async def test_an_unknown_route_and_a_wrong_method_have_the_error_shape(
     assert error_of(await client.get("/v1/search"))[:2] == (405, "method_not_allowed")
 
 
+@pytest.mark.parametrize("path", ["/v1/search/", "/v1/corpora/", "/v1/corpora/c/", "/healthz/"])
+async def test_a_slash_too_many_is_404_and_no_redirect(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    for method in ("GET", "POST"):
+        response = await client.request(method, path, json={"query": "q"})
+        assert error_of(response) == (404, "not_found", None)
+        assert "Location" not in response.headers
+
+
 async def test_a_wrong_method_is_told_all_the_right_ones(client: httpx.AsyncClient) -> None:
     for path, methods in (
         ("/v1/search", "POST"),

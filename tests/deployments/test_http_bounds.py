@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from starlette.types import Message
 
+from deployments.api import ndjson
 from deployments.api.native import SearchRequest
+from deployments.api.openai import NUMBERS_AT_ONCE, EmbeddingRequest, written
 from deployments.api.wire import MAX_ITEMS, MAX_VALUES
 from deployments.config import AuthArgs, LimitsArgs
+from deployments.gateway import Embeddings
 from deployments.ingress import create_api
+from pipeline.documents import Document, PutResult
 from tests.deployments.gateway import RecordingGateway, error_of
 
 PUT = "/v1/corpora/c/documents"
@@ -19,10 +27,11 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-def client(gateway: RecordingGateway) -> httpx.AsyncClient:
+async def client(gateway: RecordingGateway) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the routes with the limits that are the default."""
     transport = httpx.ASGITransport(create_api(gateway, LimitsArgs(), AuthArgs()))
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as running:
+        yield running
 
 
 async def refusal(client: httpx.AsyncClient, path: str, body: Any) -> tuple[int, str]:
@@ -127,3 +136,107 @@ async def test_fields_to_rank_by_are_few_and_each_stands_once(
     body = {"query": "q", "documents": [document], "rank_fields": [f"f{n}" for n in range(32)]}
     assert (await client.post("/v1/rerank", json=body)).status_code == 200
     assert gateway.calls[0][2] == ["\n".join("x" * 32)]
+
+
+def stored(*documents: dict[str, Any]) -> dict[str, Any]:
+    return {"documents": [{"id": str(n), "text": "t", **one} for n, one in enumerate(documents)]}
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (stored({"metadata": {"a": [0] * MAX_VALUES}}), "documents[0].metadata"),
+        (stored(*[{"metadata": {"a": [0] * 1000}}] * 100), "body"),
+        (stored(*[{"chunks": ["a"] * 5000}] * 20), "body"),
+        (stored({}, {"chunks": ["a"] * (MAX_ITEMS + 1)}), "documents[1].chunks"),
+        (
+            stored({}, {"chunks": ["a"] * 1200, "metadata": {"a": "x" * 60_000}}),
+            "documents[1].chunks",
+        ),
+        (
+            stored(*[{"chunks": ["a"] * 600, "metadata": {"a": "x" * 60_000}}] * 2),
+            "documents[1].chunks",
+        ),
+    ],
+)
+async def test_documents_that_hold_very_much_are_413_and_nothing_is_stored(
+    client: httpx.AsyncClient, gateway: RecordingGateway, body: Any, param: str
+) -> None:
+    response = await client.put(PUT, json=body)
+    assert error_of(response) == (413, "payload_too_large", param)
+    assert gateway.calls == []
+
+
+async def test_documents_that_hold_much_are_stored(client: httpx.AsyncClient) -> None:
+    deep: Any = {"n": 1}
+    for _ in range(63):
+        deep = {"d": deep}
+    body = stored(
+        {"metadata": {"a": [0] * (MAX_VALUES - 1)}},
+        {"chunks": ["a"] * MAX_ITEMS},
+        {"chunks": ["a"] * 1000, "metadata": {"a": "x" * 60_000}},
+        {"metadata": deep},
+    )
+    assert (await client.put(PUT, json=body)).status_code == 200
+
+
+async def test_a_line_that_holds_very_much_is_refused_alone(client: httpx.AsyncClient) -> None:
+    lines = [
+        {"id": "a", "text": "t"},
+        {"id": "b", "chunks": [5] * (MAX_ITEMS + 1)},
+        {"id": "c", "text": "t", "metadata": {"a": [0] * MAX_VALUES}},
+        {"id": "d", "chunks": ["a"] * 1200, "metadata": {"a": "x" * 60_000}},
+    ]
+    content = "\n".join(map(json.dumps, lines))
+    response = await client.post(
+        PUT, content=content, headers={"Content-Type": "application/x-ndjson"}
+    )
+    answers = [json.loads(line) for line in response.text.splitlines()]
+    assert [(one["status"], one["error"]) for one in answers] == [
+        ("stored", None),
+        ("refused", f"chunks: must hold at most {MAX_ITEMS} items"),
+        ("refused", f"metadata: must hold at most {MAX_VALUES} values"),
+        (
+            "refused",
+            "chunks: the metadata that each carries makes more than 67108864 bytes in all",
+        ),
+    ]
+
+
+class Turns:
+    """Counts how often the loop turned to others, from the start of the block to its end."""
+
+    async def __aenter__(self) -> Turns:
+        self.count = 0
+        self.counting = asyncio.create_task(self.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.counting.cancel()
+
+    async def run(self) -> None:
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+
+async def test_others_are_served_while_the_lines_of_one_part_are_read() -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"5\n" * 1000, "more_body": False}
+
+    async def put(documents: Sequence[Document]) -> list[PutResult]:
+        raise AssertionError("there is nothing to store")
+
+    async with Turns() as turns:
+        answers = [line async for line in ndjson.ingest(receive, put, LimitsArgs())]
+    assert len(answers) == 1000
+    assert turns.count >= 1000 // ndjson.BATCH_LINES
+
+
+async def test_others_are_served_while_vectors_are_written() -> None:
+    vectors = np.linspace(-1, 1, 200 * 384, dtype=np.float32).reshape(200, 384)
+    request = EmbeddingRequest.model_validate({"input": ["a"] * 200})
+    async with Turns() as turns:
+        said = json.loads(await written(request, Embeddings("m", vectors, 3)))
+    assert turns.count >= 200 * 384 // NUMBERS_AT_ONCE
+    assert [one["embedding"] for one in said["data"]] == vectors.tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -50,6 +51,12 @@ async def test_a_reserved_key_is_refused_by_name_and_nothing_is_stored(
     [
         ({"id": "", "text": "t"}, "documents[0].id"),
         ({"id": 7, "text": "t"}, "documents[0].id"),
+        ({"id": ".", "text": "t"}, "documents[0].id"),
+        ({"id": "..", "text": "t"}, "documents[0].id"),
+        ({"id": "a\n", "text": "t"}, "documents[0].id"),
+        ({"id": "\0", "text": "t"}, "documents[0].id"),
+        ({"id": "a\x7fb", "text": "t"}, "documents[0].id"),
+        ({"id": "\x85a", "text": "t"}, "documents[0].id"),
         ({"id": "a"}, "documents[0]"),
         ({"id": "a", "text": " "}, "documents[0].text"),
         ({"id": "a", "text": "t", "metadata": {"n": 2**63}}, "documents[0].metadata.n"),
@@ -128,6 +135,40 @@ async def test_compacting_answers_with_the_sizes_before_and_after(
     response = await client.post("/v1/admin/compact", json={})
     assert response.json() == {"bytes_before": 9, "bytes_after": 4}
     assert gateway.calls == [("compact",)]
+
+
+@pytest.mark.parametrize("identity", ["a/b.md", "...", ".a", "../a", "a b", "é", " a", "a?b#c%"])
+async def test_any_other_id_is_stored_and_reached_by_its_path(
+    client: httpx.AsyncClient, gateway: RecordingGateway, identity: str
+) -> None:
+    document = {"id": identity, "text": "t"}
+    response = await client.put("/v1/corpora/c/documents", json={"documents": [document]})
+    assert response.status_code == 200
+    response = await client.get(f"/v1/corpora/c/documents/{quote(identity, safe='')}")
+    assert response.json()["id"] == identity
+    assert gateway.calls[-1] == ("document", CorpusKey("default", "c"), identity)
+
+
+@pytest.mark.parametrize("end", ["%0A", "%00", "%0D%0A", "%7F", "%C2%85"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/v1/corpora/c/documents/a"),
+        ("GET", "/v1/corpora/c/documents/a"),
+        ("DELETE", "/v1/corpora/c"),
+        ("GET", "/v1/retrievals/r"),
+        ("GET", "/v1/reports/usage"),
+        ("POST", "/v1/search"),
+        ("POST", "/v1/corpora/c/documents"),
+    ],
+)
+async def test_a_path_with_a_control_character_stands_for_no_other(
+    client: httpx.AsyncClient, gateway: RecordingGateway, method: str, path: str, end: str
+) -> None:
+    json = {"query": "q"} if method == "POST" else None
+    response = await client.request(method, path + end, json=json)
+    assert error_of(response) == (422, "invalid_input", "path")
+    assert gateway.calls == []
 
 
 async def test_deleting_an_unknown_document_is_404(client: httpx.AsyncClient) -> None:
