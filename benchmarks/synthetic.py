@@ -1,7 +1,7 @@
 """Made-up chunks for retrieval benchmarks of any size: the same ones on every run.
 
 Random directions have no neighbours, and random words no rare ones. So a chunk has one of many
-topics, a hundred chunks each: its vector lies around the topic's, its words are a quarter the
+topics, a hundred chunks each: its vector lies around the topic's, fifteen of its words are the
 topic's own, the rest by Zipf's law. Cosines are as bge-small's on real texts: about 0.45 between
 any two chunks, 0.70 within a topic, 0.8 to the nearest. numpy alone is used here, because peers
 run in environments of their own.
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 DIMENSION = 384
 BLOCK = 1_000
 CHUNKS_A_TOPIC = 100
-WORDS_A_CHUNK = 80
+# Of each chunk between these, so that scores of words are as seldom equal as in real texts.
+WORDS_A_CHUNK = (60, 100)
 TOPIC_WORDS = 30
 VOCABULARY = 50_000
 YEARS = 20
@@ -70,9 +71,11 @@ class Source:
             count = min(BLOCK, self.size - first)
             topics = random.integers(len(self.centres), size=count)
             vectors = self._vectors(random, topics)
-            words = self._words(random, topics, WORDS_A_CHUNK, WORDS_A_CHUNK // 4)
-            for place in range(count):
-                yield Passage(first + place, " ".join(words[place]), vectors[place])
+            least, most = WORDS_A_CHUNK
+            words = self._words(random, topics, most, least // 4)
+            lengths = random.integers(least, most, size=count)
+            for place, length in enumerate(lengths):
+                yield Passage(first + place, " ".join(words[place, :length]), vectors[place])
 
     def queries(self, count: int) -> list[tuple[str, Vectors]]:
         """Return texts of five words, three of them a topic's, each with a vector of the topic."""
