@@ -43,7 +43,7 @@ async def search_dense(query: LegQuery, table: AsyncTable) -> list[LegHit]:
         return []
     asked = table.query().nearest_to(query.vector).column("vector").distance_type("cosine")
     # Zero: on through all partitions while a filter has left too few.
-    asked = asked.minimum_nprobes(PROBES).maximum_nprobes(0).refine_factor(REFINE)
+    asked = asked.maximum_nprobes(0).minimum_nprobes(PROBES).refine_factor(REFINE)
     return await _best(asked, query, lambda row: 1.0 - row["_distance"], "_distance")
 
 
