@@ -29,21 +29,22 @@ class GroupCommit(Generic[Item, Answer]):
     """A queue with one committer.
 
     `commit` stores items in one transaction and returns an answer for each, in order. A group is
-    taken `wait_s` after its first item came, or as soon as the items weigh `most`; what comes
-    while one is committed makes the next. An item may be committed again, whose commit was cut
-    off, so `commit` must store what it is given twice once.
+    taken `wait_s` after its first item came, or as soon as the items weigh `enough`, and weighs
+    twice that at most, but for its last item; what comes while one is committed makes the next.
+    An item may be committed again, whose commit was cut off, so `commit` must store what it is
+    given twice once.
     """
 
     def __init__(
         self,
         commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
         *,
-        most: int,
+        enough: int,
         weigh: Callable[[Item], int] = lambda item: 1,
         wait_s: float = 0.0,
     ) -> None:
         self.commit = commit
-        self.most = most
+        self.enough = enough
         self.weigh = weigh
         self.wait_s = wait_s
         self.waiting: deque[Waiting[Item, Answer]] = deque()
@@ -71,7 +72,7 @@ class GroupCommit(Generic[Item, Answer]):
         self.weight += sum(map(self.weigh, items))
         if waiting:
             self.wake.set()
-        if self.weight >= self.most:
+        if self.weight >= self.enough:
             self.full.set()
         return await asyncio.gather(*(one.done for one in waiting))
 
@@ -104,11 +105,11 @@ class GroupCommit(Generic[Item, Answer]):
             timer.cancel()
 
     def _take_group(self) -> list[Waiting[Item, Answer]]:
-        """Take the oldest items, as many as weigh `most`, at least one; those whose sender has
-        gone are forgotten."""
+        """Take the oldest items, as many as a group may hold; those whose sender has gone are
+        forgotten."""
         group: list[Waiting[Item, Answer]] = []
         weight = 0
-        while self.waiting and weight < self.most:
+        while self.waiting and weight < 2 * self.enough:
             one = self.waiting.popleft()
             self.weight -= self.weigh(one.item)
             if not one.done.done():
@@ -116,7 +117,7 @@ class GroupCommit(Generic[Item, Answer]):
                 weight += self.weigh(one.item)
         if not self.waiting:
             self.wake.clear()
-        if self.weight < self.most:
+        if self.weight < self.enough:
             self.full.clear()
         return group
 

@@ -42,11 +42,11 @@ from tracker.store import TrackerStore
 
 T = TypeVar("T")
 
-# A group of records is committed at least this often, and of no more rows, records and hits, than
-# take a moment: feedback waits for one.
+# A group of records is committed at least this often, and as soon as it holds so many rows, records
+# and hits: an outbox's whole batch fills one, and feedback waits 50 ms for it.
 GROUP_WAIT_S = 0.1
-GROUP_ROWS = 10_000
-GROUP_FEEDBACK = 64
+GROUP_ROWS = 4_000
+GROUP_FEEDBACK = 50
 FLUSH_WAIT_S = 2.0
 # A client may overtake its own search's record on the way here; one this young is waited for.
 YOUNG = timedelta(seconds=5)
@@ -62,9 +62,9 @@ class Recorder:
         self.path = Path(args.path) if args.path else data_folder() / "tracker.duckdb"
         self.file = TrackerFile(self._open_store)
         self.records = GroupCommit(
-            self._store_records, most=GROUP_ROWS, weigh=rows_of, wait_s=GROUP_WAIT_S
+            self._store_records, enough=GROUP_ROWS, weigh=rows_of, wait_s=GROUP_WAIT_S
         )
-        self.judgements = GroupCommit(self._store_feedback, most=GROUP_FEEDBACK)
+        self.judgements = GroupCommit(self._store_feedback, enough=GROUP_FEEDBACK)
         self.upkeep = Upkeep(self.file.write, self.file.aside, self.file.quiet)
         self.recorded = self.rejected = 0
         # Serve awaits this at shutdown; Python's collector, which looks at the class, does not.

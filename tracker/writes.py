@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 from pipeline.errors import NotFound
 from tracker.columns import (
     COMPARISON_COLUMNS,
     FEEDBACK_COLUMNS,
     HIT_COLUMNS,
-    KINDS,
     PARENT_COLUMNS,
     RETRIEVAL_COLUMNS,
     RUN_COLUMNS,
 )
 from tracker.database import Cursor, count
+from tracker.inserting import Columns, insert
 from tracker.records import ComparisonRecord, Feedback, RetentionRun, RetrievalRecord
 
 # Retrievals as close as this are looked for together.
 CLOSE = timedelta(hours=1)
-
-Columns = Mapping[str, Sequence[Any]]  # a name and the column's values, one for each row
 
 
 class Parent(NamedTuple):
@@ -224,23 +223,8 @@ def mark_corpus_deleted(cursor: Cursor, tenant: str, corpus: str, at: datetime) 
     )
 
 
-def insert(cursor: Cursor, table: str, columns: Columns) -> None:
-    """Insert rows, given as columns of one length; none is no error.
-
-    A whole column goes over as one list parameter: an order of magnitude faster than a row a
-    statement.
-    """
-    if not any(columns.values()):
-        return
-    # Without a name DuckDB makes one of the whole list as text, which takes most of the time.
-    values = ", ".join(f"unnest(?::{KINDS[name]}[]) AS {name}" for name in columns)
-    cursor.execute(
-        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values}", list(columns.values())
-    )
-
-
 def retrieval_columns(records: Sequence[RetrievalRecord]) -> Columns:
-    timings = [as_map(record.timings_ms) for record in records]
+    timings = [dict(record.timings_ms) for record in records]
     return {**columns_of(records, RETRIEVAL_COLUMNS), "timings_ms": timings}
 
 
@@ -259,9 +243,10 @@ def hit_columns(records: Sequence[RetrievalRecord]) -> Columns:
 
 
 def columns_of(records: Sequence[object], names: Iterable[str]) -> Columns:
-    return {name: [getattr(record, name) for record in records] for name in names}
+    named = tuple(names)
+    rows = map(attrgetter(*named), records)
+    return dict(zip(named, zip(*rows, strict=True), strict=True)) if records else empty(named)
 
 
-def as_map(values: Mapping[str, float]) -> dict[str, list[Any]]:
-    """DuckDB takes a dictionary for a structure, unless it holds a map's keys and values."""
-    return {"key": list(values.keys()), "value": list(values.values())}
+def empty(names: Iterable[str]) -> Columns:
+    return dict.fromkeys(names, ())

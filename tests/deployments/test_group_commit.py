@@ -38,7 +38,7 @@ def database() -> Database:
 
 @pytest.fixture
 async def group(database: Database) -> AsyncIterator[GroupCommit[int, str]]:
-    one = GroupCommit(database.commit, most=10, weigh=abs)
+    one = GroupCommit(database.commit, enough=10, weigh=abs)
     yield one
     database.free.set()
     await one.close()
@@ -61,12 +61,12 @@ async def test_what_comes_while_a_group_is_committed_makes_the_next(
 async def test_a_group_is_no_heavier_than_it_may_be(
     group: GroupCommit[int, str], database: Database
 ) -> None:
-    await group.put([4, 4, 4, 20, 1])
-    assert database.groups == [[4, 4, 4], [20], [1]]
+    await group.put([8, 8, 8, 20, 1])
+    assert database.groups == [[8, 8, 8], [20], [1]]
 
 
 async def test_a_group_waits_for_more_until_it_is_full(database: Database) -> None:
-    group = GroupCommit(database.commit, most=10, weigh=abs, wait_s=60.0)
+    group = GroupCommit(database.commit, enough=10, weigh=abs, wait_s=60.0)
     first = asyncio.create_task(group.put([1]))
     await asyncio.sleep(0.01)
     assert database.groups == []
@@ -77,7 +77,7 @@ async def test_a_group_waits_for_more_until_it_is_full(database: Database) -> No
 
 
 async def test_a_group_that_is_never_full_is_committed_in_time(database: Database) -> None:
-    group = GroupCommit(database.commit, most=10, wait_s=0.01)
+    group = GroupCommit(database.commit, enough=10, wait_s=0.01)
     assert await group.put([1]) == ["stored 1"]
     assert await group.put([2]) == ["stored 2"]
     await group.close()
@@ -121,7 +121,7 @@ async def test_what_a_sender_that_left_had_put_is_not_committed(
 
 
 async def test_closing_commits_what_waits_and_what_is_being_committed(database: Database) -> None:
-    group = GroupCommit(database.commit, most=10)
+    group = GroupCommit(database.commit, enough=10)
     database.free.clear()
     first = asyncio.create_task(group.put([1]))
     while not database.asked:
