@@ -46,7 +46,9 @@ console = Console(stderr=True)
 def main() -> None:
     options = parse_options()
     out = Console(width=110, highlight=False)
-    sizes = options.chunks or [*SIZES, *([LARGE] if options.large else [])]
+    sizes = [*SIZES, *([LARGE] if options.large else [])]
+    if options.chunks is not None:
+        sizes = options.chunks
     results = []
     for size in sizes:
         results.append(measure(size))
@@ -70,7 +72,12 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--large", action="store_true", help="1,000,000 chunks as well")
-    parser.add_argument("--chunks", type=int, nargs="*", help="these sizes in place of the others")
+    parser.add_argument(
+        "--chunks",
+        type=int,
+        nargs="*",
+        help="these sizes in place of the others; none for no speed at all",
+    )
     parser.add_argument("--data", type=Path, nargs="*", default=[], help="judged collections")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser.parse_args()
