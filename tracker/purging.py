@@ -9,7 +9,7 @@ from tracker.columns import CHILDREN
 from tracker.database import Cursor, count
 from tracker.records import PurgeCounts, Scope
 
-STEP_S = 0.1
+STEP_S = 0.06
 SMALLEST_CHUNK, LARGEST_CHUNK = 50, 20_000
 
 

@@ -25,9 +25,9 @@ def test_an_interrupted_purge_is_completed_by_the_next(open_store: OpenStore) ->
 @pytest.mark.parametrize(
     ("chunk", "seconds", "expected"),
     [
-        (1000, 0.1, 1000),
-        (1000, 0.2, 500),
-        (1000, 0.08, 1250),
+        (1000, 0.06, 1000),
+        (1000, 0.12, 500),
+        (1000, 0.048, 1250),
         (1000, 0.0, 1500),  # it grows slowly
         (60, 10.0, SMALLEST_CHUNK),
         (19_000, 0.01, LARGEST_CHUNK),

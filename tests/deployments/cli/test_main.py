@@ -78,3 +78,11 @@ def test_too_few_judgements_are_one_line_and_no_thresholds(judged: list[str]) ->
 def test_calibrate_needs_to_be_told_who_judged(judged: list[str]) -> None:
     run("calibrate", status=2)
     run("calibrate", "--from-feedback", *judged, status=2)
+
+
+def test_compact_says_what_the_file_gave_back() -> None:
+    sizes = {"bytes_before": 258_000_000, "bytes_after": 37_000_000}
+    with SmallServer(lambda method, path, body: (200, sizes)) as server:
+        result = CliRunner().invoke(app, ["compact", "--url", server.url])
+        assert server.requests == [("POST", "/v1/admin/compact", {})]
+    assert result.stdout == "compacted: 246 MiB before, 35 MiB after\n"
