@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
+
 import pytest
 
+from benchmarks.tracking_data import fill
 from tests.tracker.stores import OpenStore, make_record, minute, retrieval_ids
 from tracker.purging import LARGEST_CHUNK, SMALLEST_CHUNK, next_chunk
 from tracker.records import PurgeCounts
@@ -20,6 +24,22 @@ def test_an_interrupted_purge_is_completed_by_the_next(open_store: OpenStore) ->
     assert [store.purge_step(minute(5), 2).retrievals for _ in range(3)] == [2, 1, 0]
     assert retrieval_ids(store) == ["r5"]
     assert store.orphans() == 0
+
+
+def test_a_purged_file_is_filled_again_instead_of_growing(
+    open_store: OpenStore, path: Path
+) -> None:
+    def refill(since: float) -> int:
+        fill(path, 20_000, minute(since), timedelta(minutes=20_000))
+        return path.stat().st_size
+
+    full = refill(0)
+    store = open_store()
+    assert store.purge_step(minute(15_000), 20_000).retrievals == 15_000
+    store.checkpoint()
+    store.close()
+    assert refill(20_000) < 1.5 * full  # where 25,000 are left of 40,000
+    assert open_store().counts().retrievals == 25_000
 
 
 @pytest.mark.parametrize(
