@@ -14,7 +14,6 @@ from deployments.app import build
 from deployments.auth import digest_of
 from deployments.config import AppArgs, IndexArgs, TrackerArgs
 from tests.deployments.providers.service import Reply, Service
-from tests.e2e.serving import free_port
 from tests.e2e.test_variants import put, replicas, search, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
@@ -73,7 +72,7 @@ def fresh(services: Outside) -> None:
 
 @pytest.fixture(scope="module")
 def http(
-    cluster: None, services: Outside, tmp_path_factory: pytest.TempPathFactory
+    cluster: int, services: Outside, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("remote")
     first = services.rerankers["/v2/rerank"].url
@@ -93,11 +92,11 @@ def http(
             "search": {"corrective": {"enabled": True}, "rerank": {"enabled": True}},
         }
     )
-    port = free_port()
-    serve.start(http_options={"host": "127.0.0.1", "port": port})
     serve.run(build(args), name=NAME)
     headers = {"Authorization": "Bearer ops"}
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, headers=headers) as client:
+    with httpx.Client(
+        base_url=f"http://127.0.0.1:{cluster}", timeout=30, headers=headers
+    ) as client:
         wait_until(lambda: client.get("/readyz").status_code == 200)
         put(
             client,

@@ -19,7 +19,6 @@ from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
 from deployments.app import build
 from deployments.config import AppArgs, IndexArgs, RetentionArgs, TrackerArgs
-from tests.e2e.serving import free_port
 from tests.e2e.test_variants import put, replicas, search, wait_until
 from tests.tracker.stores import ALL
 from tracker.store import TrackerStore
@@ -149,11 +148,9 @@ def args(tmp_path_factory: pytest.TempPathFactory) -> AppArgs:
 
 
 @pytest.fixture(scope="module")
-def http(cluster: None, args: AppArgs) -> Iterator[httpx.Client]:
-    port = free_port()
-    serve.start(http_options={"host": "127.0.0.1", "port": port})
+def http(cluster: int, args: AppArgs) -> Iterator[httpx.Client]:
     serve.run(build(args), name=NAME)
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{cluster}", timeout=30) as client:
         wait_until(lambda: client.get("/readyz").status_code == 200)
         put(client, {"id": "a", "text": "A basalt column."})
         yield client

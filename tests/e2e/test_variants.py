@@ -17,7 +17,6 @@ from ray import serve
 from deployments.app import build
 from deployments.config import AppArgs, IndexArgs, TrackerArgs
 from deployments.options import ConfigError
-from tests.e2e.serving import free_port
 from tests.e2e.streaming import Stream, resident_mib
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
@@ -38,11 +37,9 @@ def args(tmp_path_factory: pytest.TempPathFactory) -> AppArgs:
 
 
 @pytest.fixture(scope="module")
-def http(cluster: None, args: AppArgs) -> Iterator[httpx.Client]:
-    port = free_port()
-    serve.start(http_options={"host": "127.0.0.1", "port": port})
+def http(cluster: int, args: AppArgs) -> Iterator[httpx.Client]:
     serve.run(build(args), name=NAME)
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{cluster}", timeout=30) as client:
         wait_until(lambda: client.get("/readyz").status_code == 200)
         yield client
     serve.delete(NAME)
