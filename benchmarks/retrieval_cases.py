@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from benchmarks.synthetic import Passage, Source, Vectors
 
 QUERIES = 60
+# So many of them are asked once before, untimed.
+WARM_UP = 5
 # As an application's default: `search.top_k`.
 K = 50
 # The depth that recall is judged at, beside K.

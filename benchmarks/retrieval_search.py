@@ -22,6 +22,7 @@ from benchmarks.retrieval_cases import (
     CASES,
     FIRST,
     QUERIES,
+    WARM_UP,
     Case,
     K,
     recall,
@@ -42,7 +43,6 @@ from pipeline.fusion import fuse
 from pipeline.legs import BM25, DENSE, LegResult
 
 TIMEOUT_MS = 60_000
-WARM_UP = 5
 BOTH = (DENSE, BM25)
 
 

@@ -27,6 +27,7 @@ from benchmarks.retrieval_cases import (
     CASES,
     FIRST,
     QUERIES,
+    WARM_UP,
     Case,
     K,
     Stopwatch,
@@ -59,11 +60,13 @@ def run(size: int, folder: Path) -> dict[str, Any]:
         client.load_collection(NAME)
     queries = source.queries(QUERIES)[:ASKED]
     nearest = json.loads((folder / "exact.json").read_text(encoding="utf-8"))
+    # First of all: in this release, once words were searched, a filtered dense search misses hits.
+    recalls = {case.name: recalls_of(client, case, queries, nearest[case.name]) for case in CASES}
     return {
         "version": version("milvus-lite"),
         "chunks_per_s": round(size / writing.seconds),
         "settle_s": round(settling.seconds, 2),
-        "cases": {case.name: ask_all(client, case, queries, nearest[case.name]) for case in CASES},
+        "cases": {case.name: ask_all(client, case, queries) | recalls[case.name] for case in CASES},
         "memory_mb": resident_mb(),
     }
 
@@ -102,9 +105,16 @@ def row(passage: Passage) -> dict[str, Any]:
     }
 
 
-def ask_all(
+def recalls_of(
     client: MilvusClient, case: Case, queries: list[tuple[str, Vectors]], nearest: list[list[int]]
-) -> dict[str, Any]:
+) -> dict[str, float]:
+    answers = [leg(client, "vector", vector, case)[0] for _, vector in queries]
+    found = [[hit["id"] for hit in hits] for hits in answers]
+    true = nearest[: len(found)]
+    return {f"recall@{depth}": round(recall(found, true, depth), 4) for depth in (FIRST, K)}
+
+
+def ask_all(client: MilvusClient, case: Case, queries: list[tuple[str, Vectors]]) -> dict[str, Any]:
     ways: dict[str, Callable[[str, Vectors], Any]] = {
         "dense": lambda text, vector: leg(client, "vector", vector, case),
         "bm25": lambda text, vector: leg(client, "words", text, case),
@@ -117,18 +127,12 @@ def ask_all(
         ),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    found = []
-    for text, vector in queries:
+    for text, vector in [*queries[:WARM_UP], *queries]:
         for name, ask in ways.items():
             start = time.perf_counter()
-            answer = ask(text, vector)
+            ask(text, vector)
             seconds[name].append(time.perf_counter() - start)
-            if name == "dense":
-                found.append([hit["id"] for hit in answer[0]])
-    figures = {name: timed(some) for name, some in seconds.items()}
-    true = nearest[: len(found)]
-    recalls = {f"recall@{depth}": round(recall(found, true, depth), 4) for depth in (FIRST, K)}
-    return {**figures, **recalls}
+    return {name: timed(some[WARM_UP:]) for name, some in seconds.items()}
 
 
 def leg(client: MilvusClient, field: str, asked: Any, case: Case) -> Any:
