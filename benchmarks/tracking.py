@@ -25,9 +25,9 @@ from rich.table import Table
 
 from benchmarks.machine import describe_machine
 from benchmarks.tracking_data import SHAPES, SqliteTracker, fill, retrieval
-from deployments.config import TrackerArgs
 from deployments.outbox import Outbox
 from deployments.recorder import Recorder
+from deployments.tracker_options import TrackerArgs
 from tracker.records import RetrievalRecord
 
 SEARCH_S = 0.005

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from deployments.config import ApiKeyArgs, AuthArgs, Role
+from deployments.loopback import is_loopback, names_loopback
 from pipeline.errors import Unauthorized
 
 ROLES: tuple[Role, ...] = get_args(Role)  # each may do what those before it may
@@ -69,16 +69,11 @@ def identify(
         raise Unauthorized(UNSEEN)
     if client is None or not is_loopback(client) or any(name in headers for name in PROXY_HEADERS):
         raise Unauthorized(ELSEWHERE)
-    if not names_this_machine(headers.get("host", "localhost")):
+    # A browser that was led here by a name of somebody else's, which resolves to this machine,
+    # would take our answers for that site's.
+    if not names_loopback(headers.get("host", "localhost")):
         raise Unauthorized(OTHER_HOST)
     return ANONYMOUS
-
-
-def names_this_machine(host: str) -> bool:
-    """Whether a Host header is this machine's own. A browser that was led here by a name of
-    somebody else's, which resolves to this machine, would take our answers for that site's."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    return is_loopback(name.strip("[]"))
 
 
 def holder_of(key: str, known: Sequence[ApiKeyArgs]) -> Principal:
@@ -113,10 +108,3 @@ def digest_of(key: str) -> str:
     nobody guesses 256 random bits.
     """
     return hashlib.sha256(key.encode()).hexdigest()
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -2,14 +2,14 @@
 
 `AppArgs` is what `args:` in serve_config.yaml holds; the options of a search, which also stand in
 the Composer's `user_config`, are in search_options, those of services outside in
-provider_options. docs/configuration.md is generated from these files.
+provider_options, those of the tracker in tracker_options. docs/configuration.md is generated from
+these files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     Discriminator,
@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from deployments.inference.truncation import MAX_WINDOW
+from deployments.loopback import names_loopback
 from deployments.needs import Parts, check_engine, check_needs
 from deployments.options import (
     CORPUS,
@@ -40,7 +41,7 @@ from deployments.provider_options import (
     WebSearchArgs,
 )
 from deployments.search_options import SearchArgs
-from tracker.retention import Policy
+from deployments.tracker_options import TrackerArgs
 
 
 class IndexArgs(Options):
@@ -76,7 +77,7 @@ class IndexArgs(Options):
                 raise ValueError("an address, a key or a port of a server needs engine: qdrant")
         elif scheme not in ("http", "https") or not rest:
             raise ValueError("engine qdrant needs uri: https://HOST:PORT")
-        elif self.api_key_env and scheme == "http" and not is_loopback(rest):
+        elif self.api_key_env and scheme == "http" and not names_loopback(rest):
             raise ValueError("a key goes over https only: on http:// anyone on the way reads it")
         return self
 
@@ -160,55 +161,6 @@ class ScorerArgs(ModelArgs):
         "more than this ahead of a request is 429: a few seconds of two cores; raise it on a GPU",
         ge=1,
     )
-
-
-class RetentionArgs(Options):
-    """How long the records of a tenant, of a corpus, or of a tenant's corpus are kept."""
-
-    tenant: str | None = option(None, "whose records; null = every tenant's", pattern=CORPUS)
-    corpus: str | None = option(None, "of which corpus; null = of every one", pattern=CORPUS)
-    days: float = option(..., "older records are purged; 0 = keep all", ge=0, le=36_500)
-
-    @model_validator(mode="after")
-    def _of_some(self) -> RetentionArgs:
-        if self.tenant is None and self.corpus is None:
-            raise ValueError("name a tenant or a corpus; for all there is retention_days")
-        return self
-
-
-class TrackerArgs(Options):
-    path: str | None = option(None, "DuckDB file; null = tracker.duckdb in the data folder")
-    durability: Literal["async", "commit"] = option(
-        "async", "tracking never delays a search; commit waits for the disk"
-    )
-    memory_limit: str = option("512MB", "DuckDB's own default is 80 % of the machine")
-    threads: int = option(1, "one writer; more threads would take the scorer's cores", ge=1, le=64)
-    outbox_rows: int = option(
-        200_000, "records and hits a Composer replica holds for the tracker: about 90 MB", ge=1
-    )
-    retention_days: float = option(90.0, "older records are purged; 0 = keep all", ge=0, le=36_500)
-    retention: list[RetentionArgs] = option(
-        [],
-        "other times for some: a tenant's corpus counts before a tenant, a tenant before a corpus",
-        max_length=1000,
-    )
-    interval_hours: float = option(24.0, "how often retention runs", gt=0, le=8_760)
-    start_jitter_s: float = option(
-        60.0, "the first purge waits up to this long, so that starts do not pile up", ge=0, le=3600
-    )
-
-    @field_validator("retention")
-    @classmethod
-    def _distinct(cls, retention: list[RetentionArgs]) -> list[RetentionArgs]:
-        if len({(one.tenant, one.corpus) for one in retention}) < len(retention):
-            raise ValueError("two entries are of the same tenant and corpus")
-        return retention
-
-    @property
-    def policies(self) -> list[Policy]:
-        """How long everything is kept, the general rule first."""
-        of_some = [Policy(one.days, one.tenant, one.corpus) for one in self.retention]
-        return [Policy(self.retention_days), *of_some]
 
 
 class LimitsArgs(Options):
@@ -329,12 +281,6 @@ class AppArgs(Options):
         check_engine(args.index.engine, args.sparse_model)
         check_needs(args.search, args.parts)
         return args
-
-
-def is_loopback(address: str) -> bool:
-    """Tell whether what follows a scheme's slashes names this very machine."""
-    host = urlsplit(f"//{address}").hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def with_user_config(args: AppArgs, user_config: Mapping[str, Any]) -> SearchArgs:

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deployments.config import TrackerArgs
 from deployments.folders import data_folder
 from deployments.group_commit import GroupCommit
 from deployments.logs import join_serve_log
 from deployments.outbox import rows_of
 from deployments.reports import NAMES, read_report
 from deployments.tracker_file import TrackerFile
+from deployments.tracker_options import TrackerArgs
 from deployments.upkeep import Upkeep
 from pipeline.documents import CorpusKey
 from pipeline.errors import InvalidInput, NotFound, Unavailable

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from deployments.providers.http import Http
+from deployments.recorder import Recorder
+from deployments.tracker_options import TrackerArgs
 from tests.deployments.gateway import RecordingGateway, serving
 from tests.deployments.providers.service import Service
 
@@ -39,3 +42,12 @@ async def http() -> AsyncIterator[Http]:
     asking = Http(backoff_s=0.001)
     yield asking
     await asking.close()
+
+
+@pytest.fixture
+async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
+    """A Recorder as a plain object, on a file of its own."""
+    owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
+    assert await owner.ping()
+    yield owner
+    await owner.close()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import fields, replace
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from deployments.config import TrackerArgs
 from deployments.recorder import Recorder
 from pipeline.documents import CorpusKey
 from pipeline.errors import DeadlineExceeded
@@ -38,14 +35,6 @@ class ReportingGateway(RecordingGateway):
     ) -> list[dict[str, Any]]:
         self.note("report", name, window, limit, offset)
         return await self.recorder.report(name, window, limit, offset, self.remaining_ms)
-
-
-@pytest.fixture
-async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
-    owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
-    assert await owner.ping()
-    yield owner
-    await owner.close()
 
 
 @pytest.fixture

@@ -6,29 +6,20 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from deployments.config import TrackerArgs
 from deployments.recorder import Recorder
+from deployments.tracker_options import TrackerArgs
 from pipeline.errors import InvalidInput, NotFound, Unavailable
 from tests.records import record
 from tracker.ids import new_retrieval_id
 from tracker.records import PurgeCounts, Scope, Window
 from tracker.retention import Policy, run_retention
 from tracker.store import TrackerStore
-
-
-@pytest.fixture
-async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
-    owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
-    assert await owner.ping()
-    yield owner
-    await owner.close()
 
 
 def store_of(recorder: Recorder) -> TrackerStore:

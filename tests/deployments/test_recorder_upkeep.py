@@ -6,27 +6,18 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from deployments.config import TrackerArgs
 from deployments.outbox import Outbox
 from deployments.recorder import Recorder
+from deployments.tracker_options import TrackerArgs
 from pipeline.errors import NotFound, Unavailable
 from tests.records import record
 from tracker.records import PurgeCounts, RetrievalRecord, Scope, Window
 from tracker.store import TrackerStore
-
-
-@pytest.fixture
-async def recorder(tmp_path: Path) -> AsyncIterator[Recorder]:
-    owner = Recorder(TrackerArgs(path=str(tmp_path / "tracker.duckdb")))
-    assert await owner.ping()
-    yield owner
-    await owner.close()
 
 
 def store_of(recorder: Recorder) -> TrackerStore:
@@ -190,7 +181,7 @@ def test_a_full_disk_is_answered_and_ends_nothing(tmp_path: Path) -> None:
 FULL_DISK = """
 import asyncio, random, resource, signal, sys
 from dataclasses import replace
-from deployments.config import TrackerArgs
+from deployments.tracker_options import TrackerArgs
 from deployments.outbox import Outbox
 from deployments.recorder import Recorder
 from pipeline.errors import Unavailable

@@ -12,7 +12,8 @@ from ray import serve
 
 from deployments.app import build
 from deployments.auth import digest_of
-from deployments.config import AppArgs, IndexArgs, TrackerArgs
+from deployments.config import AppArgs, IndexArgs
+from deployments.tracker_options import TrackerArgs
 from tests.deployments.providers.service import Reply, Service
 from tests.e2e.test_variants import put, replicas, search, wait_until
 

@@ -18,7 +18,8 @@ from ray import serve
 from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
 from deployments.app import build
-from deployments.config import AppArgs, IndexArgs, RetentionArgs, TrackerArgs
+from deployments.config import AppArgs, IndexArgs
+from deployments.tracker_options import RetentionArgs, TrackerArgs
 from tests.e2e.test_variants import put, replicas, search, wait_until
 from tests.tracker.stores import ALL
 from tracker.store import TrackerStore
@@ -34,7 +35,7 @@ NAME = "killed"
 OWNER = """
 import asyncio, random, sys
 from datetime import timedelta
-from deployments.config import TrackerArgs
+from deployments.tracker_options import TrackerArgs
 from deployments.recorder import Recorder, utc_now
 from tests.records import record
 
@@ -57,7 +58,7 @@ async def main():
 PURGER = """
 import asyncio, sys
 from datetime import timedelta
-from deployments.config import TrackerArgs
+from deployments.tracker_options import TrackerArgs
 from deployments.recorder import Recorder, utc_now
 from tests.records import record
 

@@ -15,8 +15,9 @@ import ray
 from ray import serve
 
 from deployments.app import build
-from deployments.config import AppArgs, IndexArgs, TrackerArgs
+from deployments.config import AppArgs, IndexArgs
 from deployments.options import ConfigError
+from deployments.tracker_options import TrackerArgs
 from tests.e2e.streaming import Stream, resident_mib
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
