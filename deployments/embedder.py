@@ -53,9 +53,9 @@ class Embedder:
 
     async def embed_counted(
         self, texts: Sequence[str], as_queries: bool
-    ) -> tuple[NDArray[np.float32], int]:
-        """Embed texts as queries or as documents; return the dense vectors and the tokens of it
-        all."""
+    ) -> tuple[str, NDArray[np.float32], int]:
+        """Embed texts as queries or as documents; return the dense model, its vectors and the
+        tokens of it all."""
         loop = asyncio.get_running_loop()
         counting = loop.run_in_executor(None, self.encoder.count_tokens, texts)
         if as_queries:
@@ -63,7 +63,7 @@ class Embedder:
             self.texts_embedded += len(texts)
         else:
             embedded = await self._embed_documents(texts, None, self.turn)
-        return embedded.dense, sum(await counting)
+        return self.encoder.fingerprint, embedded.dense, sum(await counting)
 
     async def _embed_documents(
         self, texts: Sequence[str], sparse_encoder: SparseEncoder | None, turn: Turn

@@ -13,11 +13,12 @@ from ray import serve
 
 from deployments import errors, openapi
 from deployments.config import AuthArgs, LimitsArgs
-from deployments.gateway import Gateway, ServeGateway
+from deployments.gateway import Gateway
 from deployments.handles import Handle
 from deployments.logs import join_serve_log
 from deployments.middleware import RequestFrame
 from deployments.routes import corpora, embeddings, operations, rerank, retrievals
+from deployments.serve_gateway import ServeGateway
 
 # By what they are about.
 ROUTES: Mapping[str, ModuleType] = {

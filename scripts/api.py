@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from deployments.config import AuthArgs, LimitsArgs
-from deployments.gateway import ServeGateway
 from deployments.ingress import create_api
 from deployments.openapi import REASONS, operations
 from deployments.search_options import SearchOptions
+from deployments.serve_gateway import ServeGateway
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 WIDTH = 96

@@ -14,10 +14,10 @@ import pytest
 
 from deployments.composer import Composer
 from deployments.config import AppArgs
-from deployments.gateway import ServeGateway
 from deployments.indexer import Indexer
 from deployments.recorder import Recorder
 from deployments.retrieval import Retrieval
+from deployments.serve_gateway import ServeGateway
 from tests.deployments.handles import ScriptedHandle
 from tests.deployments.keyed import bearer, keyed_client
 from tests.records import record

@@ -59,9 +59,10 @@ async def test_queries_come_before_the_passages_that_are_embedded_with_them(
 
 async def test_what_is_counted_is_the_dense_vectors_alone(embedder: Embedder) -> None:
     before = embedder.texts_embedded
-    queries, tokens = await embedder.embed_counted(["a city"], True)
-    documents, _ = await embedder.embed_counted(["a city", "a river"], False)
+    model, queries, tokens = await embedder.embed_counted(["a city"], True)
+    _, documents, _ = await embedder.embed_counted(["a city", "a river"], False)
     assert (queries.shape, documents.shape, tokens) == ((1, 384), (2, 384), 2)
+    assert model == embedder.encoders.dense
     assert embedder.texts_embedded == before + 3
 
 

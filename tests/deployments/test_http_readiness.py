@@ -8,7 +8,7 @@ import httpx
 import pytest
 from ray.exceptions import ActorDiedError
 
-from deployments.gateway import ServeGateway
+from deployments.serve_gateway import ServeGateway
 from tests.deployments.gateway import RecordingGateway, serving
 from tests.deployments.handles import ScriptedHandle
 
