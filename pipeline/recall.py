@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pipeline.drift import Drift, check_drift, kept
 from pipeline.errors import Unavailable
@@ -60,6 +60,16 @@ class Recalled:
     expansion_failures: tuple[str, ...] = ()
 
 
+class Written(NamedTuple):
+    """The variants that were written: what was made, how far each is from the query, which of
+    them were searched, and what their legs found."""
+
+    expansion: Expansion
+    drifts: tuple[Drift, ...] = ()
+    searched: tuple[Variant, ...] = ()
+    results: Sequence[LegResult] = ()
+
+
 async def recall(
     plan: RecallPlan,
     retrieve: Retrieve,
@@ -69,41 +79,59 @@ async def recall(
 ) -> Recalled:
     """Search the query and its variants, at once. Raises Unavailable when every leg fails."""
     embedding = asyncio.ensure_future(embed([Variant(0, "original", plan.query)]))
-
-    async def original() -> tuple[Variant, Sequence[LegResult]]:
-        with watch.stage("embed"):
-            (variant,) = await embedding
-        with watch.stage("retrieve"):
-            return variant, await search_variants(retrieve, [variant], plan.depth)
-
-    async def others() -> tuple[Expansion, tuple[Drift, ...], Sequence[LegResult]]:
-        if plan.expansion is None:
-            return Expansion(plan.query, (), ()), (), ()
-        with watch.stage("expand"):
-            expansion = await expand(plan.expansion, plan.query, plan.history, generate)
-            embedded = await embed(expansion.variants) if expansion.variants else ()
-        (query,) = await embedding
-        drifts = check_drift(query.vector, embedded, plan.expansion.drift_threshold)
-        staying = kept(drifts, plan.expansion.drift)
-        results = await search_variants(retrieve, staying, plan.depth)
-        return expansion, drifts, results
-
     try:
-        (query, own), (expansion, drifts, found) = await together(original(), others())
+        (query, own), written = await together(
+            recall_query(plan, embedding, retrieve, watch),
+            recall_variants(plan, embedding, retrieve, embed, generate, watch),
+        )
     finally:
         embedding.cancel()
-    variants = (query, *(kept(drifts, plan.expansion.drift) if plan.expansion else ()))
-    results = [*own, *found]
+    variants = (query, *written.searched)
+    results = [*own, *written.results]
     hits = fused(plan, variants, results)
     return Recalled(
         hits=hits[: plan.top_k],
         exhausted=is_exhausted(results) and len(hits) <= plan.top_k,
         failed_legs=failed_legs(results),
-        query=judged_by(plan, expansion, variants),
+        query=judged_by(plan, written.expansion, variants),
         variants=variants,
-        drifts=drifts,
-        expansion_failures=expansion.failures,
+        drifts=written.drifts,
+        expansion_failures=written.expansion.failures,
     )
+
+
+async def recall_query(
+    plan: RecallPlan,
+    embedding: Awaitable[tuple[Variant, ...]],
+    retrieve: Retrieve,
+    watch: Stopwatch,
+) -> tuple[Variant, Sequence[LegResult]]:
+    """Search the query itself, as soon as it is embedded."""
+    with watch.stage("embed"):
+        (query,) = await embedding
+    with watch.stage("retrieve"):
+        return query, await search_variants(retrieve, [query], plan.depth)
+
+
+async def recall_variants(
+    plan: RecallPlan,
+    embedding: Awaitable[tuple[Variant, ...]],
+    retrieve: Retrieve,
+    embed: Embed,
+    generate: Generate | None,
+    watch: Stopwatch,
+) -> Written:
+    """Write the variants, embed all in one call, and search those that have not drifted."""
+    if plan.expansion is None:
+        return Written(Expansion(plan.query, ()))
+    with watch.stage("expand"):
+        expansion = await expand(plan.expansion, plan.query, plan.history, generate)
+        embedded = await embed(expansion.variants) if expansion.variants else ()
+    (query,) = await embedding
+    drifts = check_drift(query.vector, embedded, plan.expansion.drift_threshold)
+    searched = kept(drifts, plan.expansion.drift)
+    results = await search_variants(retrieve, searched, plan.depth)
+    return Written(expansion, drifts, searched, results)
 
 
 async def search_variants(

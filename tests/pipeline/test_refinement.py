@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 from pipeline.errors import DeadlineExceeded, Overloaded, Unavailable
 from pipeline.hits import Hit
 from pipeline.refinement import (
-    Mode,
     RefinePlan,
-    Span,
     refine,
-    sentence_groups,
-    sentences,
-    windows,
 )
 from pipeline.scoring import Pair, PairScore, ScoreAnswer, Tally, stamp_hits
+from pipeline.strips import Mode, Span, sentence_groups, sentences, windows
 from tests.fakes import CountingScorer, hit
 
 ABC = "A one. A two. A three. B one. B two. B three. C one. C two."
