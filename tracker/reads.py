@@ -36,15 +36,11 @@ def select_records(
     cursor: Cursor, window: Window, limit: int, offset: int
 ) -> list[RetrievalRecord]:
     """Return the window's retrievals with their hits, newest first."""
-    clause, parameters = within(window, "retrieved_at")
-    rows = select(
-        cursor,
-        RETRIEVAL_COLUMNS,
-        f"FROM retrievals WHERE {clause}"
-        " ORDER BY retrieved_at DESC, retrieval_id DESC LIMIT ? OFFSET ?",
-        [*parameters, limit, offset],
+    order = "retrieved_at DESC, retrieval_id DESC"
+    page = (limit, offset)
+    return with_hits(
+        cursor, select_page(cursor, RETRIEVAL_COLUMNS, "retrievals", window, order, page)
     )
-    return with_hits(cursor, rows)
 
 
 def select_retrievals(
@@ -86,14 +82,9 @@ def select_record(cursor: Cursor, tenant: str, retrieval_id: str) -> TrackedRetr
 
 def select_feedback(cursor: Cursor, window: Window, limit: int, offset: int) -> list[Feedback]:
     """Return the feedback that was given in the window, newest first."""
-    clause, parameters = within(window, "given_at")
-    rows = select(
-        cursor,
-        FEEDBACK_COLUMNS,
-        f"FROM feedback WHERE {clause}"
-        " ORDER BY given_at DESC, retrieval_id DESC, document_id LIMIT ? OFFSET ?",
-        [*parameters, limit, offset],
-    )
+    order = "given_at DESC, retrieval_id DESC, document_id"
+    page = (limit, offset)
+    rows = select_page(cursor, FEEDBACK_COLUMNS, "feedback", window, order, page)
     return [read_feedback(row) for row in rows]
 
 
@@ -101,14 +92,9 @@ def select_comparisons(
     cursor: Cursor, window: Window, limit: int, offset: int
 ) -> list[ComparisonRecord]:
     """Return the comparisons of the window's retrievals, newest first."""
-    clause, parameters = within(window, "retrieved_at")
-    rows = select(
-        cursor,
-        COMPARISON_COLUMNS,
-        f"FROM comparisons WHERE {clause}"
-        " ORDER BY retrieved_at DESC, retrieval_id DESC, model LIMIT ? OFFSET ?",
-        [*parameters, limit, offset],
-    )
+    order = "retrieved_at DESC, retrieval_id DESC, model"
+    page = (limit, offset)
+    rows = select_page(cursor, COMPARISON_COLUMNS, "comparisons", window, order, page)
     return [read_comparison(row) for row in rows]
 
 
@@ -199,6 +185,21 @@ def select(
     """Return the rows of a query that goes on with `source`, each value under its column."""
     rows = cursor.execute(f"SELECT {', '.join(columns)} {source}", list(parameters)).fetchall()
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def select_page(
+    cursor: Cursor,
+    columns: Sequence[str],
+    table: str,
+    window: Window,
+    order: str,
+    page: tuple[int, int],
+) -> list[Row]:
+    """Return a table's rows of a window, by the time that `order` begins with; `page` is limit
+    and offset."""
+    clause, parameters = within(window, order.split()[0])
+    source = f"FROM {table} WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?"
+    return select(cursor, columns, source, [*parameters, *page])
 
 
 def within(window: Window, time_column: str) -> tuple[str, list[Any]]:

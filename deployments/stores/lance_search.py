@@ -19,13 +19,8 @@ from deployments.stores.lance_rows import (
 )
 from deployments.stores.lance_sources import sources_sql
 from deployments.stores.protocol import LegQuery, refuse_other_model
+from deployments.stores.ties import Scored, best
 from pipeline.legs import BM25, DENSE, LegHit
-
-# The engine cuts equal scores at its limit in an order of its own. So a few more are asked for,
-# and many more where the cut still falls among equals; past the bound its order stands.
-TIE_MARGIN = 16
-TIE_FACTOR = 8
-TIE_BOUND = 10_000
 
 # Of the vector index: how many partitions of about 8,000 rows are looked into, and how many times
 # as many candidates as asked for are compared again by their full vectors. At a million rows this
@@ -73,11 +68,8 @@ async def _best(
     if conditions:
         asked = asked.where(" AND ".join(conditions))
     asked = asked.select([*CHUNK_COLUMNS, column])
-    limit = query.k + TIE_MARGIN
-    while True:
-        rows = await asked.limit(limit).to_list()
-        rows.sort(key=lambda row: (-score(row), row["id"]))
-        cut_among_equals = len(rows) == limit and score(rows[query.k - 1]) == score(rows[-1])
-        if not cut_among_equals or limit >= TIE_BOUND:
-            return [LegHit(to_chunk(row), score(row)) for row in rows[: query.k]]
-        limit = min(limit * TIE_FACTOR, TIE_BOUND)
+
+    async def ask(limit: int) -> list[Scored]:
+        return [(score(row), row) for row in await asked.limit(limit).to_list()]
+
+    return [LegHit(to_chunk(row), found) for found, row in await best(query.k, ask)]

@@ -28,6 +28,7 @@ from deployments.stores.qdrant_points import (
     to_chunk,
     to_points,
 )
+from deployments.stores.ties import Scored, best
 from pipeline.documents import Chunk, CorpusKey
 from pipeline.errors import NotFound, Unavailable
 from pipeline.legs import BM25, DENSE, LegHit
@@ -35,12 +36,6 @@ from pipeline.vectors import NO_ENCODERS, Encoders
 
 # Wider than the graph's default of 100: depth 50 loses little of what an exact search finds.
 BEAM = 256
-
-# The engine cuts equal scores at its limit in an order of its own. So a few more are asked for,
-# and many more where the cut still falls among equals; past the bound its order stands.
-TIE_MARGIN = 16
-TIE_FACTOR = 8
-TIE_BOUND = 10_000
 
 
 class QdrantStore:
@@ -97,14 +92,11 @@ class QdrantStore:
         if vector is None:
             return []
         chosen, params = query_filter(corpus, query), search_params(corpus, query.leg)
-        limit = query.k + TIE_MARGIN
-        while True:
-            found = await self._points.nearest(query.leg, vector, chosen, params, limit, CHUNK_KEYS)
-            found.sort(key=lambda one: (-one[0], one[1]["id"]))
-            cut_among_equals = len(found) == limit and found[query.k - 1][0] == found[-1][0]
-            if not cut_among_equals or limit >= TIE_BOUND:
-                return [LegHit(to_chunk(row), score) for score, row in found[: query.k]]
-            limit = min(limit * TIE_FACTOR, TIE_BOUND)
+
+        async def ask(limit: int) -> list[Scored]:
+            return await self._points.nearest(query.leg, vector, chosen, params, limit, CHUNK_KEYS)
+
+        return [LegHit(to_chunk(row), score) for score, row in await best(query.k, ask)]
 
     async def fetch(self, corpus: CorpusKey, document_id: str) -> list[Chunk]:
         chosen = corpus_filter(corpus, [matching("document_id", document_id)])

@@ -1,12 +1,7 @@
 -- The graph of the 100 most frequent queries: one row an edge.
 frequent AS (
-    SELECT
-        corpus,
-        asked,
-        sum(searches)::BIGINT AS searches,
-        row_number() OVER (ORDER BY sum(searches) DESC, corpus, asked) AS query_number
-    FROM wordings
-    GROUP BY corpus, asked
+    SELECT *
+    FROM ranked
     ORDER BY query_number
     LIMIT 100
 ),

@@ -2,13 +2,8 @@
 -- linked whose documents have a Jaccard index of at least 0.5; a cluster is what links lead through
 -- (single linkage).
 frequent AS (
-    SELECT
-        corpus,
-        asked,
-        sum(searches)::BIGINT AS searches,
-        row_number() OVER (ORDER BY sum(searches) DESC, corpus, asked) AS query_number
-    FROM wordings
-    GROUP BY corpus, asked
+    SELECT *
+    FROM ranked
     ORDER BY query_number
     LIMIT 200
 ),

@@ -20,6 +20,16 @@ wordings AS NOT MATERIALIZED (
     FROM searches
     GROUP BY corpus, query
 ),
+-- Queries as they are counted, the most frequent first.
+ranked AS NOT MATERIALIZED (
+    SELECT
+        corpus,
+        asked,
+        sum(searches)::BIGINT AS searches,
+        row_number() OVER (ORDER BY sum(searches) DESC, corpus, asked) AS query_number
+    FROM wordings
+    GROUP BY corpus, asked
+),
 hits AS NOT MATERIALIZED (
     SELECT *
     FROM retrieved_hits
