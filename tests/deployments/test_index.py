@@ -38,6 +38,10 @@ def test_a_server_is_no_local_path() -> None:
         ({"api_key_env": "KEY"}, "needs engine: qdrant"),
         ({"grpc_port": 6334}, "needs engine: qdrant"),
         ({**SERVER, "uri": "http://x:6333", "api_key_env": "KEY"}, "a key goes over https only"),
+        (
+            {**SERVER, "uri": "http://127.evil.example:6333", "api_key_env": "KEY"},
+            "a key goes over https only",
+        ),
         ({**SERVER, "collection": "a/b"}, "collection"),
     ],
 )
